@@ -1,0 +1,171 @@
+# The one list of commands; CI calls the same. `make` alone prints it.
+#
+# A Rust toolchain, CPython 3.11+ and a JDK 17+ have to be there (`make check-tools` says what is missing);
+# everything else is installed into .venv, .venv-old-peer and .tools beside this file.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Cargo and pytest use every core by themselves; two of them at once would only fight.
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+OLD_PEER := $(CURDIR)/.venv-old-peer
+TOOLS := $(CURDIR)/.tools
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# The oldest release of the 1.x line that the interop tests talk to.
+OLD_PEER_VERSION := 1.0.0
+CARGO_DENY_VERSION := 0.20.2
+FUZZ_SECONDS ?= 20
+# Pass more to pytest: make test-py PYTEST_ARGS="-k keyexpr"
+PYTEST_ARGS ?=
+
+export PYTHONDONTWRITEBYTECODE := 1
+# Where tests find the old peer, and what Spark starts its workers with.
+export ZWIRE_OLD_PEER_PYTHON := $(OLD_PEER)/bin/python
+export PYSPARK_PYTHON := $(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(BIN)/python
+export SPARK_LOCAL_IP := 127.0.0.1
+# A Spark of the system would not match the one in .venv.
+unexport SPARK_HOME
+
+.PHONY: help
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+# ---- Setting up -------------------------------------------------------------------------------------
+
+.PHONY: check-tools
+check-tools: ## Say which tools are missing
+	@.ci/check-tools "$(PYTHON)" rust python java
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@.ci/check-tools "$(PYTHON)" python
+	@echo "== installing Python packages into .venv (PySpark alone is 450 MB; minutes the first time)"
+	[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt pip setuptools
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --group dev
+	touch $@
+
+$(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION):
+	@.ci/check-tools "$(PYTHON)" python
+	[ -x $(OLD_PEER)/bin/python ] || "$(PYTHON)" -m venv $(OLD_PEER)
+	$(OLD_PEER)/bin/python $(PIP_INSTALL) eclipse-zenoh==$(OLD_PEER_VERSION)
+	touch $@
+
+$(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
+	@echo "== building cargo-deny $(CARGO_DENY_VERSION) into .tools (minutes the first time)"
+	cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --quiet --force --root $(TOOLS) \
+		--target-dir $(TOOLS)/target
+	rm -rf $(TOOLS)/target
+	touch $@
+
+.PHONY: ext
+ext: $(VENV)/.installed
+	@.ci/check-tools "$(PYTHON)" rust
+	@echo "== building the compiled module into .venv"
+	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --locked --quiet >/dev/null
+
+.PHONY: dev
+dev: check-tools ext ## Set up .venv with everything, zwire in place of its source
+	@echo "ready: source .venv/bin/activate"
+
+# ---- Showing ----------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two minutes
+	$(BIN)/zwire demo --out demo-out
+
+# ---- Testing ----------------------------------------------------------------------------------------
+
+.PHONY: test
+test: check-tools lint test-rust test-py test-interop test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
+	@echo "== all tests passed"
+
+.PHONY: test-rust
+test-rust: ## Rust: unit, vector, property, machine and engine tests
+	@.ci/check-tools "$(PYTHON)" rust
+	cargo test --locked --workspace --exclude zwire-py
+
+.PHONY: test-py
+test-py: ext ## Python: API, guards, command line, examples of the documentation
+	$(BIN)/python -m pytest tests/python $(PYTEST_ARGS)
+
+.PHONY: test-interop
+test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
+	$(BIN)/python -m pytest tests/interop --timeout 120 $(PYTEST_ARGS)
+
+.PHONY: test-spark
+test-spark: ext ## Local Spark jobs
+	@.ci/check-tools "$(PYTHON)" java
+	$(BIN)/python -m pytest tests/spark --timeout 180 $(PYTEST_ARGS)
+
+.PHONY: fuzz-smoke
+fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (20)
+	@.ci/check-tools "$(PYTHON)" rust
+	.ci/fuzz-smoke $(FUZZ_SECONDS)
+
+# ---- Checking ---------------------------------------------------------------------------------------
+
+.PHONY: fmt
+fmt: $(VENV)/.installed ## Format Rust and Python
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: lint
+lint: lint-rust lint-py deny ## Formats, lints, types, stubs, dependencies; warnings are errors
+
+.PHONY: lint-rust
+lint-rust:
+	@.ci/check-tools "$(PYTHON)" rust
+	cargo fmt --all --check
+	PYO3_PYTHON=$$(command -v "$(PYTHON)") cargo clippy --locked --workspace --all-targets -- --deny warnings
+	PYO3_PYTHON=$$(command -v "$(PYTHON)") RUSTDOCFLAGS="--deny warnings" \
+		cargo doc --locked --workspace --no-deps --quiet
+
+.PHONY: lint-py
+lint-py: ext
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest zwire._zwire
+
+.PHONY: deny
+deny: $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION)
+	.ci/deny $(TOOLS)/bin/cargo-deny
+
+# ---- Measuring --------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: check-tools ext ## One table: each row a ratio to a peer, measured in one run
+	$(BIN)/python benches/run.py
+
+.PHONY: bench-smoke
+bench-smoke: ext
+	$(BIN)/python benches/run.py --smoke
+
+# ---- Giving away ------------------------------------------------------------------------------------
+
+.PHONY: docs
+docs: ext ## HTML documentation in docs/_build/html and target/doc, warnings are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	PYO3_PYTHON=$(BIN)/python RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
+	@echo "docs/_build/html/index.html"
+
+.PHONY: wheel
+wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tried in a clean environment
+	@.ci/check-tools "$(PYTHON)" rust
+	rm -rf dist
+	VIRTUAL_ENV=$(VENV) PATH="$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
+		--zig --compatibility manylinux2014 --out dist
+	.ci/try-wheel "$(PYTHON)" dist/*.whl
+
+.PHONY: clean
+clean: ## Remove everything that was built or installed here
+	rm -rf target rust/fuzz/target .venv .venv-old-peer .tools dist build demo-out docs/_build
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
