@@ -1,0 +1,5 @@
+//! Datagrams of scouting.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zwire_proto::fuzzing::scouting(data));

@@ -1,0 +1,181 @@
+//! The fuzz bodies under a plain mutator, for machines without libFuzzer.
+//!
+//! `smoke TARGET SECONDS` changes the seeds at random places and runs the target on what comes out. The
+//! random numbers are the same in each run. `smoke write-seeds` makes the seeds from the vectors.
+
+use bytes::Bytes;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+use zwire_proto::zenoh::wire::{BatchItem, BatchReader};
+
+/// One second of a run in an unoptimised build makes far more than this.
+const FEWEST_RUNS: u64 = 1000;
+
+/// Inputs do not grow beyond a batch.
+const LONGEST: usize = 65_535;
+
+fn target(name: &str) -> Option<fn(&[u8])> {
+    match name {
+        "scouting" => Some(zwire_proto::fuzzing::scouting),
+        "transport" => Some(zwire_proto::fuzzing::transport),
+        "network" => Some(zwire_proto::fuzzing::network),
+        _ => None,
+    }
+}
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target)
+}
+
+fn seeds(target: &str) -> io::Result<Vec<Vec<u8>>> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder(target))?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.sort();
+    files.iter().map(fs::read).collect()
+}
+
+/// xorshift64*: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Below `bound`, which is not zero.
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 16) as usize % bound
+    }
+}
+
+/// Bytes where decoders have their branches.
+const TELLING: &[u8] = &[0x00, 0x01, 0x02, 0x07, 0x0f, 0x10, 0x1a, 0x1d, 0x21, 0x41, 0x7f, 0x80, 0x81, 0xff];
+
+fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(input.len() + 1);
+        let byte = match random.below(2) {
+            0 => TELLING[random.below(TELLING.len())],
+            _ => random.next() as u8,
+        };
+        match random.below(7) {
+            0 => input.insert(at, byte),
+            1 if at < input.len() => drop(input.remove(at)),
+            2 if at < input.len() => input[at] = byte,
+            3 if at < input.len() => input[at] ^= 1 << (byte % 8),
+            4 => input.truncate(at),
+            // A length that claims too much.
+            5 => {
+                let claim = [0xff; 9];
+                let len = 1 + random.below(9);
+                input.splice(at..at, claim[..len].iter().copied());
+            }
+            // The end of another seed.
+            6 => {
+                let other = &seeds[random.below(seeds.len())];
+                input.truncate(at);
+                input.extend_from_slice(&other[random.below(other.len() + 1)..]);
+            }
+            _ => {}
+        }
+    }
+    input.truncate(LONGEST);
+}
+
+fn run(name: &str, seconds: u64) -> io::Result<u64> {
+    let body = target(name).ok_or_else(|| io::Error::other(format!("no target {name}")))?;
+    let seeds = seeds(name)?;
+    if seeds.is_empty() {
+        return Err(io::Error::other("no seeds"));
+    }
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut runs = 0;
+    seeds.iter().for_each(|seed| body(seed));
+    while Instant::now() < end {
+        for _ in 0..256 {
+            let mut input = seeds[random.below(seeds.len())].clone();
+            mutate(&mut input, &seeds, &mut random);
+            body(&input);
+            runs += 1;
+        }
+    }
+    if runs < FEWEST_RUNS {
+        return Err(io::Error::other(format!("only {runs} runs")));
+    }
+    Ok(runs)
+}
+
+fn unhex(s: &str) -> Vec<u8> {
+    (0..s.len()).step_by(2).map(|i| u8::from_str_radix(&s[i..i + 2], 16).expect("hex digits")).collect()
+}
+
+/// Each worked example for the target that it concerns; the network messages of a batch also alone.
+fn write_seeds() -> io::Result<usize> {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/zenoh/examples.json");
+    let examples: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(vectors)?)?;
+    let mut written = 0;
+    let mut write = |target: &str, name: &str, bytes: &[u8]| -> io::Result<()> {
+        fs::create_dir_all(folder(target))?;
+        written += 1;
+        fs::write(folder(target).join(name), bytes)
+    };
+    for example in examples {
+        let text = |field: &str| example[field].as_str().unwrap_or_default();
+        let bytes = unhex(text("bytes"));
+        let prefix = match text("prefix") {
+            "u16" => 2,
+            "u32" => 4,
+            _ => 0,
+        };
+        let (id, bytes) = (text("id"), &bytes[prefix..]);
+        match text("form") {
+            "scouting" => write("scouting", id, bytes)?,
+            "messages" | "low_latency" => write("network", id, bytes)?,
+            "query" => write("network", id, &[&[0x1c, 0x01, 0x00], bytes].concat())?,
+            "compressed" if bytes[0] != 0 => {}
+            form => {
+                let batch = Bytes::copy_from_slice(if form == "compressed" { &bytes[1..] } else { bytes });
+                write("transport", id, &batch)?;
+                let mut walk = BatchReader::new(&batch);
+                let mut start = 0;
+                while let Ok(Some(item)) = walk.next_item() {
+                    if matches!(item, BatchItem::Network(_)) {
+                        write("network", &format!("{id}-{start}"), &batch[start..walk.offset()])?;
+                    }
+                    start = walk.offset();
+                }
+            }
+        }
+    }
+    Ok(written)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match &arguments[..] {
+        [verb] if verb == "write-seeds" => write_seeds().map(|n| format!("{n} seeds")),
+        [name, seconds] => match seconds.parse() {
+            Ok(seconds) => run(name, seconds).map(|runs| format!("fuzz {name}: {runs} runs, nothing found")),
+            Err(e) => Err(io::Error::other(format!("{seconds}: {e}"))),
+        },
+        _ => Err(io::Error::other("usage: smoke TARGET SECONDS | smoke write-seeds")),
+    };
+    match result {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("smoke: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

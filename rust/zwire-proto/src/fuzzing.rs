@@ -1,0 +1,205 @@
+//! Bodies of the fuzz targets, here so that every change of the codec has to keep them compiling.
+//!
+//! Each states what must hold for any bytes and panics where it does not:
+//!
+//! - Nothing panics, and an error lies within the bytes.
+//! - What decodes has a canonical form, the bytes that the encoder writes. They decode to the same
+//!   message, and encoding that gives the same bytes again.
+//! - The canonical form is never longer than the bytes: what a decoder lets pass (long integers,
+//!   explicit defaults, skipped and repeated extensions, high zero bytes of an id) is left out.
+//! - Bytes of the length of their canonical form differ from it in the order of extensions and in
+//!   bits that are reserved, so that no more than [`IGNORED`] of their bytes are other bytes.
+//! - All sinks get the same bytes.
+
+use crate::{
+    buf::{Counter, Reader, Segments, Sink},
+    error::Result,
+    zenoh::wire::{
+        BatchItem, BatchReader, LinkStateList, NetworkMessage, Oam, ScoutingMessage, TransportMessage,
+    },
+};
+use bytes::Bytes;
+use core::fmt::Debug;
+
+/// The most bytes with reserved bits in one message of canonical length: its headers, those of body
+/// and extensions, and the flag bytes and integers whose upper bits are ignored.
+const IGNORED: usize = 64;
+
+/// A datagram of scouting.
+pub fn scouting(data: &[u8]) {
+    let raw = Bytes::copy_from_slice(data);
+    check(&raw, ScoutingMessage::decode, |message, sink| message.encode(sink));
+}
+
+/// A batch: as of a usual session, of a low-latency one, and as a dissector reads it.
+pub fn transport(data: &[u8]) {
+    let raw = Bytes::copy_from_slice(data);
+    walk(&raw, BatchReader::new);
+    walk(&raw, BatchReader::low_latency);
+    let mut walk = BatchReader::of(Reader::new(&raw).with_shared_memory());
+    while let Ok(Some(_)) = walk.next_item() {}
+}
+
+/// A network message alone, and its contents where it is link state.
+pub fn network(data: &[u8]) {
+    let raw = Bytes::copy_from_slice(data);
+    let message = check(&raw, NetworkMessage::decode, |message, sink| message.encode(sink));
+    if let Some(NetworkMessage::Oam(Oam {
+        id: Oam::LINK_STATE,
+        body: crate::zenoh::wire::ExtBody::ZBuf(body),
+        ..
+    })) = message
+    {
+        link_state(&body);
+    }
+    link_state(&raw);
+}
+
+fn link_state(raw: &Bytes) {
+    if let Ok(list) = LinkStateList::decode(raw) {
+        let canonical = list.encode();
+        assert!(canonical.len() <= raw.len());
+        assert_eq!(LinkStateList::decode(&canonical), Ok(list));
+    }
+}
+
+/// The laws of the head of this module for one message.
+fn check<M: PartialEq + Debug>(
+    raw: &Bytes,
+    decode: impl Fn(&mut Reader<'_>) -> Result<M>,
+    encode: impl Fn(&M, &mut AnySink),
+) -> Option<M> {
+    let mut r = Reader::new(raw);
+    let message = match decode(&mut r) {
+        Ok(message) => message,
+        Err(error) => {
+            assert!(error.offset <= raw.len(), "{error}");
+            return None;
+        }
+    };
+    let read = raw.slice(..r.offset());
+    let canonical = AnySink::write(|sink| encode(&message, sink));
+    assert!(canonical.len() <= read.len(), "{message:?}");
+    if canonical.len() == read.len() {
+        assert!(distance(&canonical, &read) <= IGNORED, "{message:?}");
+    }
+    let mut r = Reader::new(&canonical);
+    let again = decode(&mut r).unwrap_or_else(|e| panic!("{e}: {message:?}"));
+    assert!(r.is_empty(), "{message:?}");
+    assert_eq!(again, message);
+    assert_eq!(AnySink::write(|sink| encode(&again, sink)), canonical);
+    Some(message)
+}
+
+/// The same for the messages of a batch, and for the batch that is made of them.
+fn walk<'a>(raw: &'a Bytes, start: impl Fn(&'a Bytes) -> BatchReader<'a>) {
+    let mut batch = start(raw);
+    let mut begin = 0;
+    loop {
+        let item = match batch.next_item() {
+            Ok(Some(item)) => item,
+            Ok(None) => {
+                assert_eq!(batch.offset(), raw.len());
+                return;
+            }
+            Err(error) => {
+                assert!(error.offset <= raw.len(), "{error}");
+                return;
+            }
+        };
+        let end = batch.offset();
+        assert!(end > begin, "a walk goes on");
+        match item {
+            // The walk has a shorter way for the messages that come by the million.
+            BatchItem::Network(message) => {
+                let alone = raw.slice(begin..end);
+                let same = check(&alone, NetworkMessage::decode, |message, sink| message.encode(sink));
+                assert_eq!(same, Some(message));
+            }
+            BatchItem::Transport(message) => {
+                let alone = raw.slice(begin..end);
+                let same = check(&alone, TransportMessage::decode, |message, sink| message.encode(sink));
+                assert_eq!(same, Some(message));
+            }
+            BatchItem::Fragment(head, data) => {
+                assert_eq!(data, raw[end - data.len()..end]);
+                let canonical = AnySink::write(|sink| {
+                    head.encode(sink);
+                    sink.put_shared(&data);
+                });
+                let mut again = BatchReader::new(&canonical);
+                assert_eq!(again.next_item(), Ok(Some(BatchItem::Fragment(head, data))));
+            }
+        }
+        begin = end;
+    }
+}
+
+/// How many bytes of one are not in the other, whatever their order.
+fn distance(one: &[u8], other: &[u8]) -> usize {
+    let mut counts = [0i64; 256];
+    one.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    other.iter().for_each(|byte| counts[usize::from(*byte)] -= 1);
+    counts.iter().map(|n| n.unsigned_abs() as usize).sum::<usize>() / 2
+}
+
+/// Every sink at once.
+#[derive(Default)]
+struct AnySink {
+    vec: Vec<u8>,
+    count: Counter,
+    segments: Segments,
+}
+
+impl AnySink {
+    /// What all of them got.
+    fn write(encode: impl Fn(&mut Self)) -> Bytes {
+        let mut all = Self::default();
+        encode(&mut all);
+        assert_eq!(all.count.0, all.vec.len());
+        assert_eq!(all.segments.len(), all.vec.len());
+        assert_eq!(all.segments.into_parts().concat(), all.vec);
+        all.vec.into()
+    }
+}
+
+impl Sink for AnySink {
+    fn put(&mut self, bytes: &[u8]) {
+        self.vec.put(bytes);
+        self.count.put(bytes);
+        self.segments.put(bytes);
+    }
+    fn put_u8(&mut self, byte: u8) {
+        self.vec.put_u8(byte);
+        self.count.put_u8(byte);
+        self.segments.put_u8(byte);
+    }
+    fn put_shared(&mut self, bytes: &Bytes) {
+        self.vec.put_shared(bytes);
+        self.count.put_shared(bytes);
+        self.segments.put_shared(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bodies_accept_what_is_right_and_what_is_wrong() {
+        for data in
+            [&[][..], &[0x01, 0x09, 0x03], &[0xff; 20], &[0x05, 0x00, 0x1d, 0x00, 0x02], &[0x06, 0x01, 1, 2]]
+        {
+            scouting(data);
+            transport(data);
+            network(data);
+        }
+        network(&[0x5f, 0x01, 0x05, 0x01, 0x00, 0x05, 0x06, 0x00]);
+    }
+
+    #[test]
+    fn the_distance_knows_no_order() {
+        assert_eq!(distance(&[1, 2, 3], &[3, 1, 2]), 0);
+        assert_eq!(distance(&[1, 2, 3], &[3, 1, 4]), 1);
+    }
+}

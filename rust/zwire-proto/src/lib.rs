@@ -1,0 +1,50 @@
+//! Bytes and rules of Zenoh and ZRE, without IO.
+//!
+//! This crate knows how messages look and what a node must do; it cannot reach a socket, a clock, a
+//! random source or Python. `zwire-engine` turns it.
+//!
+//! # The contract between a machine and its driver
+//!
+//! A machine (Zenoh link, session, node) is turned by hand. Its methods fall into four families:
+//!
+//! | Family | Shape | Example |
+//! | --- | --- | --- |
+//! | input | `handle_*(now, …)` | bytes on a link, a message of a face, link closed, deadline reached |
+//! | command | a verb | `put`, `declare_subscriber`, `get` |
+//! | output | `poll_*` until nothing comes | what to transmit, an event for the application, the next deadline |
+//! | getter | a noun | peer id, statistics |
+//!
+//! **After each input or command, drain the outputs before the next one.** Nothing in a machine
+//! waits: time is the argument [`Now`], random numbers are arguments, and a command that does not
+//! fit answers so instead of growing a queue.
+
+pub mod buf;
+pub mod capture;
+pub mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod limits;
+pub mod text;
+pub mod zenoh;
+
+use core::time::Duration;
+
+pub use error::{DecodeError, DecodeErrorKind, Origin};
+pub use text::Text;
+
+/// The two clocks a machine may ask for, read once by the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic time since an arbitrary start; leases, timeouts and deadlines count in it.
+    pub mono: Duration,
+    /// Wall-clock time since the UNIX epoch; only timestamps are made of it.
+    pub wall: Duration,
+}
+
+impl Now {
+    /// A time for tests and simulations: both clocks show `mono` after their starts.
+    #[must_use]
+    pub const fn at(mono: Duration) -> Self {
+        Self { mono, wall: mono }
+    }
+}

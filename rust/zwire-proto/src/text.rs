@@ -1,0 +1,243 @@
+//! [`Text`]: UTF-8 in place, or sharing the buffer it arrived in.
+
+use bytes::Bytes;
+use core::{
+    borrow::Borrow,
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Deref,
+};
+
+/// How long a text may be to be kept in place: what fits beside the niche of [`Bytes`].
+const IN_PLACE: usize = 23;
+
+/// An immutable UTF-8 string. Cloning never copies memory of the heap.
+///
+/// A short one stands in place: it costs no reference count, and a key that a table keeps does not
+/// hold the receive buffer it came in. A longer one shares the buffer.
+#[derive(Clone)]
+pub struct Text(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    InPlace(u8, [u8; IN_PLACE]),
+    Shared(Bytes),
+}
+
+const _: () = assert!(size_of::<Text>() == size_of::<Bytes>());
+
+impl Text {
+    /// The empty text.
+    pub const EMPTY: Self = Self(Repr::InPlace(0, [0; IN_PLACE]));
+
+    /// A text over static memory.
+    #[must_use]
+    pub const fn from_static(s: &'static str) -> Self {
+        Self(Repr::Shared(Bytes::from_static(s.as_bytes())))
+    }
+
+    /// Checks that `bytes` are UTF-8 and keeps them.
+    ///
+    /// # Errors
+    /// The bytes that are not UTF-8.
+    pub fn from_utf8(bytes: Bytes) -> Result<Self, Bytes> {
+        match core::str::from_utf8(&bytes) {
+            Ok(_) => Ok(match Self::in_place(&bytes) {
+                Some(text) => text,
+                None => Self(Repr::Shared(bytes)),
+            }),
+            Err(_) => Err(bytes),
+        }
+    }
+
+    /// `part` is what stands at `offset` of `buf`, and was checked to be UTF-8.
+    #[inline]
+    pub(crate) fn of_checked(buf: &Bytes, offset: usize, part: &[u8]) -> Self {
+        match Self::in_place(part) {
+            Some(text) => text,
+            None => Self(Repr::Shared(buf.slice(offset..offset + part.len()))),
+        }
+    }
+
+    /// `None` where they are too long. They were checked to be UTF-8.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "at most IN_PLACE")]
+    fn in_place(bytes: &[u8]) -> Option<Self> {
+        if bytes.is_empty() {
+            return Some(Self::EMPTY);
+        }
+        let mut raw = [0; IN_PLACE];
+        raw.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self(Repr::InPlace(bytes.len() as u8, raw)))
+    }
+
+    /// The text as a string slice.
+    #[must_use]
+    #[inline]
+    #[allow(unsafe_code, reason = "every constructor has checked that the bytes are UTF-8")]
+    pub fn as_str(&self) -> &str {
+        let bytes = match &self.0 {
+            Repr::InPlace(len, raw) => &raw[..usize::from(*len)],
+            Repr::Shared(bytes) => &bytes[..],
+        };
+        // SAFETY: the field is private, immutable, and was checked by each constructor.
+        unsafe { core::str::from_utf8_unchecked(bytes) }
+    }
+
+    /// The bytes, shared where they are not in place.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Repr::InPlace(len, raw) => Bytes::copy_from_slice(&raw[..usize::from(len)]),
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+
+    /// A part of the text; a long one shares its memory.
+    ///
+    /// # Panics
+    /// If `part` is not a slice of `self`.
+    #[must_use]
+    pub fn slice_ref(&self, part: &str) -> Self {
+        if let Some(text) = Self::in_place(part.as_bytes()) {
+            return text;
+        }
+        match &self.0 {
+            Repr::Shared(bytes) => Self(Repr::Shared(bytes.slice_ref(part.as_bytes()))),
+            Repr::InPlace(..) => panic!("the part is longer than the text"),
+        }
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+impl Eq for Text {}
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Text {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+impl Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+impl Hash for Text {
+    // The same as `str`, which `Borrow` demands.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+impl From<String> for Text {
+    fn from(s: String) -> Self {
+        match Self::in_place(s.as_bytes()) {
+            Some(text) => text,
+            None => Self(Repr::Shared(Bytes::from(s))),
+        }
+    }
+}
+impl From<&str> for Text {
+    fn from(s: &str) -> Self {
+        match Self::in_place(s.as_bytes()) {
+            Some(text) => text,
+            None => Self(Repr::Shared(Bytes::copy_from_slice(s.as_bytes()))),
+        }
+    }
+}
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_texts_stand_in_place_and_long_ones_share() {
+        for len in [0, 1, IN_PLACE - 1, IN_PLACE, IN_PLACE + 1, 1000] {
+            let bytes = Bytes::from("k".repeat(len));
+            let text = Text::from_utf8(bytes.clone()).unwrap();
+            assert_eq!(text.as_str().len(), len);
+            let shares = text.as_ptr() == bytes.as_ptr();
+            assert_eq!(shares, len > IN_PLACE, "{len}");
+            assert_eq!(text.clone().into_bytes(), bytes);
+            assert_eq!(Text::from("k".repeat(len)), text);
+            assert_eq!(Text::from("k".repeat(len).as_str()), text);
+        }
+    }
+
+    #[test]
+    fn where_the_bytes_stand_does_not_matter() {
+        let (static_, in_place) = (Text::from_static("a/b"), Text::from("a/b"));
+        assert_eq!(static_, in_place);
+        assert_eq!(static_.cmp(&in_place), Ordering::Equal);
+        let (long, short) = (Text::from("é".repeat(20)), Text::from("e"));
+        assert_eq!(long.cmp(&short), Ordering::Greater);
+        assert_eq!(static_.cmp(&short), Ordering::Less);
+        let hash = |text: &Text| {
+            std::hash::BuildHasher::hash_one(
+                &std::hash::BuildHasherDefault::<std::collections::hash_map::DefaultHasher>::default(),
+                text,
+            )
+        };
+        assert_eq!(hash(&static_), hash(&in_place));
+    }
+
+    #[test]
+    fn parts() {
+        let text = Text::from("x".repeat(30) + "/" + &"y".repeat(30));
+        let (left, right) = text.split_once('/').unwrap();
+        assert_eq!(text.slice_ref(right).as_ptr(), right.as_ptr());
+        assert_eq!(text.slice_ref(&left[..2]), "xx");
+        let short = Text::from("x/y");
+        assert_eq!(short.slice_ref(&short[2..]), "y");
+        assert_eq!(short.slice_ref(""), Text::EMPTY);
+    }
+
+    #[test]
+    fn what_is_not_utf8_comes_back() {
+        assert_eq!(Text::from_utf8(Bytes::from_static(b"a\xff")), Err(Bytes::from_static(b"a\xff")));
+    }
+}

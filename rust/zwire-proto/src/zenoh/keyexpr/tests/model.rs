@@ -1,0 +1,148 @@
+//! A model that is slow and plain: the recursive definitions of `zenoh-wire` 6.3, and sets of keys.
+
+/// The chunks of all expressions of the model.
+pub(super) const CHUNKS: [&str; 9] = ["a", "b", "ab", "a$*", "$*b", "*", "**", "@a", "@a$*"];
+
+/// The chunks of all keys of the model. For any two of [`CHUNKS`] that meet there is one in which they do.
+const KEY_CHUNKS: [&str; 5] = ["a", "b", "ab", "@a", "@a$*"];
+
+/// Any two expressions of up to three chunks that meet do so in a key of up to four: either one of them
+/// has no `**` and the key has its length, or each of them brings at most two chunks beside its `**`.
+const KEY_LEN: usize = 4;
+
+/// One bit per key of the model.
+pub(super) type Keys = Vec<u64>;
+
+/// All keys of up to [`KEY_LEN`] chunks.
+pub(super) fn all_keys() -> Vec<Vec<&'static str>> {
+    all_lists(&KEY_CHUNKS, KEY_LEN)
+}
+
+pub(super) fn all_lists(chunks: &[&'static str], longest: usize) -> Vec<Vec<&'static str>> {
+    let mut all = vec![];
+    let mut last: Vec<Vec<&str>> = vec![vec![]];
+    for _ in 0..longest {
+        let longer = |list: &Vec<&'static str>| {
+            let list = list.clone();
+            chunks.iter().map(move |chunk| [list.clone(), vec![*chunk]].concat()).collect::<Vec<_>>()
+        };
+        last = last.iter().flat_map(longer).collect();
+        all.extend(last.iter().cloned());
+    }
+    all
+}
+
+/// Which of `keys` match.
+pub(super) fn keys_of(expr: &str, keys: &[Vec<&str>]) -> Keys {
+    let chunks: Vec<&str> = expr.split('/').collect();
+    let mut bits = vec![0; keys.len().div_ceil(64)];
+    for (at, key) in keys.iter().enumerate() {
+        bits[at / 64] |= u64::from(key_matches(&chunks, key)) << (at % 64);
+    }
+    bits
+}
+
+pub(super) fn meet(a: &Keys, b: &Keys) -> bool {
+    a.iter().zip(b).any(|(a, b)| a & b != 0)
+}
+
+pub(super) fn contains(a: &Keys, b: &Keys) -> bool {
+    a.iter().zip(b).all(|(a, b)| a & b == *b)
+}
+
+/// Whether a key without wildcards matches, straight from the table of 6.2.
+fn key_matches(expr: &[&str], key: &[&str]) -> bool {
+    let verbatim = |chunk: &str| chunk.starts_with('@');
+    match (expr, key) {
+        ([], []) => true,
+        ([], _) => false,
+        (["**", rest @ ..], _) => {
+            key_matches(rest, key)
+                || matches!(key, [first, key_rest @ ..] if !verbatim(first) && key_matches(expr, key_rest))
+        }
+        (_, []) => false,
+        ([chunk, rest @ ..], [first, key_rest @ ..]) => {
+            let one = chunk == first
+                || (!verbatim(chunk)
+                    && !verbatim(first)
+                    && (*chunk == "*" || glob(chunk.as_bytes(), first.as_bytes())));
+            one && key_matches(rest, key_rest)
+        }
+    }
+}
+
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        ([b'$', b'*', rest @ ..], _) => glob(rest, text) || (!text.is_empty() && glob(pattern, &text[1..])),
+        ([p, rest @ ..], [t, text_rest @ ..]) => p == t && glob(rest, text_rest),
+        _ => false,
+    }
+}
+
+/// *Intersects(A, B)* as the document defines it.
+pub(super) fn intersects(a: &[&str], b: &[&str]) -> bool {
+    let absorbs = |list: &[&str]| list.first().is_some_and(|chunk| !chunk.starts_with('@'));
+    match (a, b) {
+        ([], []) => true,
+        (["**", tail @ ..], _) => intersects(tail, b) || (absorbs(b) && intersects(a, &b[1..])),
+        (_, ["**", tail @ ..]) => intersects(a, tail) || (absorbs(a) && intersects(&a[1..], b)),
+        ([x, a @ ..], [y, b @ ..]) => chunk_intersects(x, y) && intersects(a, b),
+        _ => false,
+    }
+}
+
+fn chunk_intersects(x: &str, y: &str) -> bool {
+    fn gaps(x: &[u8], y: &[u8]) -> bool {
+        match (x, y) {
+            ([], []) => true,
+            ([b'$', b'*', tail @ ..], _) => gaps(tail, y) || (!y.is_empty() && gaps(x, after_one(y))),
+            (_, [b'$', b'*', tail @ ..]) => gaps(x, tail) || (!x.is_empty() && gaps(after_one(x), y)),
+            ([a, x @ ..], [b, y @ ..]) => a == b && gaps(x, y),
+            _ => false,
+        }
+    }
+    fn after_one(text: &[u8]) -> &[u8] {
+        text.strip_prefix(b"$*").unwrap_or(&text[1..])
+    }
+    x == y
+        || !x.starts_with('@')
+            && !y.starts_with('@')
+            && (x == "*" || y == "*" || gaps(x.as_bytes(), y.as_bytes()))
+}
+
+/// *Includes(A, B)* as the document defines it.
+pub(super) fn includes(a: &[&str], b: &[&str]) -> bool {
+    match (a, b) {
+        ([], []) => true,
+        (["**", tail @ ..], _) => {
+            includes(tail, b)
+                || b.first().is_some_and(|first| !first.starts_with('@')) && includes(a, &b[1..])
+        }
+        ([x, a @ ..], [y, b @ ..]) => chunk_includes(x, y) && includes(a, b),
+        _ => false,
+    }
+}
+
+fn chunk_includes(x: &str, y: &str) -> bool {
+    fn absorbs(x: &[u8], y: &[u8]) -> bool {
+        match (x, y) {
+            ([], []) => true,
+            ([b'$', b'*', tail @ ..], _) => {
+                absorbs(tail, y)
+                    || match y {
+                        [] => false,
+                        [b'$', b'*', y @ ..] | [_, y @ ..] => absorbs(x, y),
+                    }
+            }
+            (_, [b'$', ..]) => false,
+            ([a, x @ ..], [b, y @ ..]) => a == b && absorbs(x, y),
+            _ => false,
+        }
+    }
+    x == y
+        || y != "**"
+            && !x.starts_with('@')
+            && !y.starts_with('@')
+            && (x == "*" || y != "*" && absorbs(x.as_bytes(), y.as_bytes()))
+}

@@ -1,0 +1,215 @@
+//! [`Acceptor`]: the side that was connected to.
+
+use super::{
+    AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_batch_size, check_region_name,
+    check_remote_bound, check_roles, decode, encode, name,
+};
+use crate::{
+    Text,
+    limits::MAX_BATCH_SIZE,
+    zenoh::{
+        VERSION,
+        link::{LinkParams, QosLink, Remote, auth, close_batch, sn},
+        wire::{CloseReason, ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
+    },
+};
+use bytes::Bytes;
+use core::time::Duration;
+use std::{collections::HashMap, sync::Arc};
+
+/// Accepts a session. Drain [`Self::poll_transmit`] after each batch and after
+/// [`Self::admit`] or [`Self::refuse`].
+#[derive(Debug)]
+pub struct Acceptor {
+    config: HandshakeConfig,
+    cookie: Bytes,
+    users: Option<Users>,
+    state: State,
+    out: Option<Bytes>,
+}
+
+/// Who may open a session, and the challenge for this one.
+struct Users {
+    passwords: Arc<HashMap<Text, Text>>,
+    nonce: u64,
+}
+
+impl core::fmt::Debug for Users {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} users", self.passwords.len())
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    InitSyn,
+    OpenSyn(Box<LinkParams>),
+    Admission(Box<LinkParams>),
+    Over,
+}
+
+impl Acceptor {
+    /// Waits for INIT SYN. The opener has to show that it saw `cookie`, which should be random: with
+    /// a link that can be spoofed it proves the opener's address.
+    #[must_use]
+    pub const fn new(config: HandshakeConfig, cookie: Bytes) -> Self {
+        Self { config, cookie, users: None, state: State::InitSyn, out: None }
+    }
+
+    /// Demands one of these users and its password. `nonce` must be random and fresh: an answer to it
+    /// is good for it alone.
+    #[must_use]
+    pub fn with_users(mut self, passwords: Arc<HashMap<Text, Text>>, nonce: u64) -> Self {
+        self.users = Some(Users { passwords, nonce });
+        self
+    }
+
+    /// The next batch to transmit, without stream prefix.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        self.out.take()
+    }
+
+    /// Takes a batch, without stream prefix.
+    ///
+    /// # Errors
+    /// Why there is no session. Tell the peer its [`HandshakeError::close_reason`], if it has one,
+    /// and close the connection; the machine is of no more use.
+    pub fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
+        let state = core::mem::replace(&mut self.state, State::Over);
+        match (decode(&batch)?, state) {
+            (TransportMessage::Init(init), State::InitSyn) if init.cookie.is_none() => {
+                let (params, ext) = self.agree(&init)?;
+                let size = HandshakeConfig::size(params.resolution, params.batch_size);
+                let ack = self.config.init(size, Some(self.cookie.clone()), ext);
+                self.out = Some(encode(&TransportMessage::Init(ack)));
+                self.state = State::OpenSyn(Box::new(params));
+                Ok(Step::Continue)
+            }
+            (TransportMessage::Open(open), State::OpenSyn(params)) if open.cookie.is_some() => {
+                let params = self.opening(&open, *params)?;
+                let remote = params.remote;
+                self.state = State::Admission(Box::new(params));
+                Ok(Step::Admit(remote))
+            }
+            (TransportMessage::Close(close), State::OpenSyn(_)) => {
+                Err(HandshakeError::Closed { reason: close.reason, echo: true })
+            }
+            (message, state) => {
+                let expected = match state {
+                    State::InitSyn => "INIT SYN",
+                    State::OpenSyn(_) => "OPEN SYN",
+                    State::Admission(_) | State::Over => "nothing",
+                };
+                Err(HandshakeError::Unexpected { expected, got: name(&message) })
+            }
+        }
+    }
+
+    /// After [`Step::Admit`]: the peer is welcome. The session is up once OPEN ACK is transmitted.
+    ///
+    /// # Errors
+    /// Nobody waits.
+    pub fn admit(&mut self) -> Result<LinkParams, HandshakeError> {
+        let State::Admission(params) = core::mem::replace(&mut self.state, State::Over) else {
+            return Err(HandshakeError::NobodyWaits);
+        };
+        let ack = Open {
+            lease_ms: self.config.lease_ms(),
+            initial_sn: params.tx_initial_sn,
+            cookie: None,
+            ext: OpenExt { auth: self.users.as_ref().map(|_| auth::unit()), ..OpenExt::default() },
+        };
+        self.out = Some(encode(&TransportMessage::Open(ack)));
+        Ok(*params)
+    }
+
+    /// After [`Step::Admit`]: the peer is not welcome, because `MAX_LINKS` (its id is connected
+    /// already), `INVALID` (and with other parameters), `MAX_SESSIONS` (there is no room). CLOSE is
+    /// to be transmitted; the error returned is for the log.
+    pub fn refuse(&mut self, reason: CloseReason) -> HandshakeError {
+        match core::mem::replace(&mut self.state, State::Over) {
+            State::Admission(_) => {
+                self.out = Some(close_batch(reason));
+                HandshakeError::Refused(reason)
+            }
+            _ => HandshakeError::NobodyWaits,
+        }
+    }
+
+    /// INIT SYN: the smaller of each value, the extensions that both want. Shm and MultiLink are
+    /// never answered, which turns them off.
+    fn agree(&self, init: &Init) -> Result<(LinkParams, InitExt), HandshakeError> {
+        let config = &self.config;
+        if init.version != VERSION {
+            return Err(HandshakeError::Version(init.version));
+        }
+        check_region_name(&init.ext)?;
+        let offered =
+            QosLink::from_offer(init.ext.qos).map_err(|_| HandshakeError::QosLink)?.filter(|_| config.qos);
+        let qos_link = offered
+            .map(|theirs| QosLink::merge(config.qos_link, theirs))
+            .transpose()
+            .map_err(|_| HandshakeError::QosLink)?;
+        let challenge = match (&self.users, &init.ext.auth) {
+            (None, _) => None,
+            (Some(users), Some(chain)) if auth::find(chain)?.is_some() => Some(auth::challenge(users.nonce)),
+            (Some(_), _) => return Err(HandshakeError::Auth(AuthFailure::Missing)),
+        };
+        let (resolution, batch_size) = init.size.unwrap_or((Resolution::DEFAULT, MAX_BATCH_SIZE));
+        let resolution = resolution.min(config.resolution);
+        let compression = config.compression && init.ext.compression;
+        let low_latency = config.low_latency() && init.ext.low_latency;
+        #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
+        let patch = init.ext.patch.min(u64::from(PATCH)) as u8;
+        let params = LinkParams {
+            remote: Remote { zid: init.zid, whatami: init.whatami },
+            batch_size: check_batch_size(batch_size.min(config.batch_size))?,
+            resolution,
+            qos: qos_link.is_some(),
+            qos_link: qos_link.unwrap_or_default(),
+            compression: compression && !low_latency,
+            low_latency,
+            patch,
+            tx_initial_sn: sn::initial(config.zid, init.zid, resolution.sn_mask()),
+            rx_initial_sn: 0,
+            own_lease: config.lease,
+            peer_lease: Duration::ZERO,
+            streamed: config.streamed,
+            user: None,
+            region_name: init.ext.region_name.clone(),
+        };
+        let ext = InitExt {
+            qos: qos_link.map(QosLink::to_offer),
+            auth: challenge,
+            low_latency,
+            compression,
+            patch: u64::from(patch),
+            region_name: config.region_name.clone(),
+            ..InitExt::default()
+        };
+        Ok((params, ext))
+    }
+
+    fn opening(&self, open: &Open, mut params: LinkParams) -> Result<LinkParams, HandshakeError> {
+        if open.cookie.as_ref() != Some(&self.cookie) {
+            return Err(HandshakeError::Cookie);
+        }
+        check_remote_bound(open)?;
+        if let Some(users) = &self.users {
+            let answer = open.ext.auth.as_ref().map(auth::find).transpose()?.flatten();
+            let Some(ExtBody::ZBuf(answer)) = answer else {
+                return Err(HandshakeError::Auth(AuthFailure::Missing));
+            };
+            let user = auth::verify(&answer, users.nonce, |user| users.passwords.get(user).cloned())?;
+            params.user = Some(user.ok_or(HandshakeError::Auth(AuthFailure::Wrong))?);
+        }
+        check_roles(&self.config, params.remote)?;
+        let (sn, mask) = (open.initial_sn, params.sn_mask());
+        if sn & mask != sn {
+            return Err(HandshakeError::InitialSn { sn, mask, accepting: true });
+        }
+        params.rx_initial_sn = sn;
+        params.peer_lease = Duration::from_millis(open.lease_ms);
+        Ok(params)
+    }
+}

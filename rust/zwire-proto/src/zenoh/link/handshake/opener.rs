@@ -1,0 +1,161 @@
+//! [`Opener`]: the side that connected.
+
+use super::{
+    AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_batch_size, check_region_name,
+    check_remote_bound, check_roles, decode, encode, name,
+};
+use crate::{
+    limits::MAX_BATCH_SIZE,
+    zenoh::{
+        link::{LinkParams, QosLink, Remote, auth, sn},
+        wire::{ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
+    },
+};
+use bytes::Bytes;
+use core::time::Duration;
+
+/// Opens a session. Drain [`Self::poll_transmit`] at the start and after each batch.
+#[derive(Debug)]
+pub struct Opener {
+    config: HandshakeConfig,
+    state: State,
+    out: Option<Bytes>,
+}
+
+#[derive(Debug)]
+enum State {
+    InitAck,
+    OpenAck(Box<LinkParams>),
+    Over,
+}
+
+impl Opener {
+    /// Ready to transmit INIT SYN.
+    #[must_use]
+    pub fn new(config: HandshakeConfig) -> Self {
+        // Shm and MultiLink are never announced.
+        let ext = InitExt {
+            qos: config.qos.then(|| config.qos_link.to_offer()),
+            auth: config.credentials.as_ref().map(|_| auth::unit()),
+            low_latency: config.low_latency(),
+            compression: config.compression,
+            patch: u64::from(PATCH),
+            region_name: config.region_name.clone(),
+            ..InitExt::default()
+        };
+        let size = HandshakeConfig::size(config.resolution, config.batch_size);
+        let out = Some(encode(&TransportMessage::Init(config.init(size, None, ext))));
+        Self { config, state: State::InitAck, out }
+    }
+
+    /// The next batch to transmit, without stream prefix.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        self.out.take()
+    }
+
+    /// Takes a batch, without stream prefix.
+    ///
+    /// # Errors
+    /// Why there is no session. Tell the peer its [`HandshakeError::close_reason`], if it has one,
+    /// and close the connection; the machine is of no more use.
+    pub fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
+        let state = core::mem::replace(&mut self.state, State::Over);
+        match (decode(&batch)?, state) {
+            // An opener just closes its connection.
+            (TransportMessage::Close(close), _) => {
+                Err(HandshakeError::Closed { reason: close.reason, echo: false })
+            }
+            (TransportMessage::Init(mut init), State::InitAck) if init.cookie.is_some() => {
+                let cookie = init.cookie.take().unwrap_or_default();
+                let (params, auth) = self.agree(&init)?;
+                let open = Open {
+                    lease_ms: self.config.lease_ms(),
+                    initial_sn: params.tx_initial_sn,
+                    cookie: Some(cookie),
+                    ext: OpenExt { auth, ..OpenExt::default() },
+                };
+                self.out = Some(encode(&TransportMessage::Open(open)));
+                self.state = State::OpenAck(Box::new(params));
+                Ok(Step::Continue)
+            }
+            (TransportMessage::Open(open), State::OpenAck(params)) if open.cookie.is_none() => {
+                self.opened(&open, *params).map(Step::Done)
+            }
+            (message, state) => {
+                let expected = match state {
+                    State::InitAck => "INIT ACK",
+                    State::OpenAck(_) => "OPEN ACK",
+                    State::Over => "nothing",
+                };
+                Err(HandshakeError::Unexpected { expected, got: name(&message) })
+            }
+        }
+    }
+
+    /// INIT ACK: no value may exceed what was proposed. Its version is not looked at, and what we did
+    /// not offer is not taken.
+    fn agree(&self, init: &Init) -> Result<(LinkParams, Option<Bytes>), HandshakeError> {
+        let config = &self.config;
+        let (ours, (theirs, batch_size)) =
+            (config.resolution, init.size.unwrap_or((Resolution::DEFAULT, MAX_BATCH_SIZE)));
+        if theirs.min(ours) != theirs {
+            return Err(HandshakeError::Resolution { ours, theirs });
+        }
+        if let Some(expected) = config.expected
+            && expected != init.zid
+        {
+            return Err(HandshakeError::WrongNode { expected, got: init.zid });
+        }
+        let Ok(patch @ 0..=PATCH) = u8::try_from(init.ext.patch) else {
+            return Err(HandshakeError::Patch(init.ext.patch));
+        };
+        check_region_name(&init.ext)?;
+        let qos_link = if config.qos {
+            QosLink::from_offer(init.ext.qos)
+                .and_then(|theirs| theirs.map(|theirs| QosLink::merge(theirs, config.qos_link)).transpose())
+                .map_err(|_| HandshakeError::QosLink)?
+        } else {
+            None
+        };
+        let auth = match (&config.credentials, &init.ext.auth) {
+            (None, _) => None,
+            (Some(credentials), Some(chain)) => match auth::find(chain)? {
+                Some(ExtBody::Z64(nonce)) => Some(auth::answer(credentials, nonce)),
+                _ => return Err(HandshakeError::Auth(AuthFailure::NotAsked)),
+            },
+            (Some(_), None) => return Err(HandshakeError::Auth(AuthFailure::NotAsked)),
+        };
+        let low_latency = config.low_latency() && init.ext.low_latency;
+        let params = LinkParams {
+            remote: Remote { zid: init.zid, whatami: init.whatami },
+            batch_size: check_batch_size(batch_size.min(config.batch_size))?,
+            resolution: theirs,
+            qos: qos_link.is_some(),
+            qos_link: qos_link.unwrap_or_default(),
+            compression: config.compression && init.ext.compression && !low_latency,
+            low_latency,
+            patch,
+            tx_initial_sn: sn::initial(config.zid, init.zid, theirs.sn_mask()),
+            rx_initial_sn: 0,
+            own_lease: config.lease,
+            peer_lease: Duration::ZERO,
+            streamed: config.streamed,
+            user: None,
+            region_name: init.ext.region_name.clone(),
+        };
+        Ok((params, auth))
+    }
+
+    /// OPEN ACK: only now does an opener say what it thinks of who has answered.
+    fn opened(&self, open: &Open, mut params: LinkParams) -> Result<LinkParams, HandshakeError> {
+        check_remote_bound(open)?;
+        check_roles(&self.config, params.remote)?;
+        let (sn, mask) = (open.initial_sn, params.sn_mask());
+        if sn & mask != sn {
+            return Err(HandshakeError::InitialSn { sn, mask, accepting: false });
+        }
+        params.rx_initial_sn = sn;
+        params.peer_lease = Duration::from_millis(open.lease_ms);
+        Ok(params)
+    }
+}

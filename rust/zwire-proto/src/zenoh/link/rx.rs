@@ -1,0 +1,300 @@
+//! [`LinkRx`]: batches in, network messages out (`zenoh-wire` 3.8–3.14, 9.2, 9.3).
+
+use super::{
+    LinkError, LinkParams,
+    compression::Decompressor,
+    defrag::{Budget, Defrag, Outcome},
+    sn::SnWindow,
+};
+use crate::{
+    Now,
+    buf::Reader,
+    limits::MAX_MESSAGE_SIZE,
+    zenoh::{
+        Priority, Reliability,
+        wire::{
+            BatchItem, BatchReader, CloseReason, Fragment, Frame, NetworkMessage, TransportMessage,
+            is_network,
+        },
+    },
+};
+use bytes::Bytes;
+use core::{fmt, time::Duration};
+
+/// Local policy of a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct RxConfig {
+    /// Largest message that is put together from fragments; a larger one is dropped.
+    pub max_message_size: usize,
+    /// Most memory for messages that are being put together, on all channels of the link.
+    pub reassembly_bytes: usize,
+}
+
+impl Default for RxConfig {
+    /// A message as large as the reference takes, on one channel; the sixteen channels together do
+    /// not get more.
+    fn default() -> Self {
+        Self { max_message_size: MAX_MESSAGE_SIZE, reassembly_bytes: MAX_MESSAGE_SIZE }
+    }
+}
+
+/// What a receiver has seen so far, and what it has dropped without a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxStats {
+    /// Batches.
+    pub batches: u64,
+    /// Bytes, without stream prefixes, before decompression.
+    pub bytes: u64,
+    /// Messages handed out.
+    pub messages: u64,
+    /// Messages handed out that came in fragments.
+    pub reassembled: u64,
+    /// Frames dropped as duplicate or old.
+    pub old_frames: u64,
+    /// Fragments dropped as duplicate or old.
+    pub old_fragments: u64,
+    /// Fragments dropped because the one before them or their First mark is missing.
+    pub stray_fragments: u64,
+    /// Messages dropped half collected, because something else came on their channel.
+    pub torn: u64,
+    /// Messages dropped because their sender gave them up half sent.
+    pub given_up: u64,
+    /// Messages dropped because of [`RxConfig`].
+    pub too_large: u64,
+    /// Messages dropped because they do not decode once put together.
+    pub undecodable: u64,
+    /// INIT, OPEN, JOIN and OAM, which mean nothing on an open link.
+    pub ignored: u64,
+}
+
+/// The receiving half of a link.
+pub struct LinkRx {
+    qos: bool,
+    low_latency: bool,
+    /// Whether fragments carry First and Drop.
+    marks: bool,
+    sn_mask: u32,
+    channels: Vec<[Channel; 2]>,
+    budget: Budget,
+    decompressor: Option<Decompressor>,
+    lease: Duration,
+    deadline: Duration,
+    stats: RxStats,
+}
+
+/// A priority and a reliability.
+#[derive(Debug)]
+struct Channel {
+    window: SnWindow,
+    defrag: Defrag,
+}
+
+impl LinkRx {
+    /// The receiver of a link that is up since `now`.
+    #[must_use]
+    pub fn new(params: &LinkParams, config: RxConfig, now: Now) -> Self {
+        let sn_mask = params.sn_mask();
+        let window = SnWindow::new(params.rx_initial_sn, sn_mask);
+        let channel = || Channel { window, defrag: Defrag::default() };
+        let priorities = if params.qos { Priority::COUNT } else { 1 };
+        Self {
+            qos: params.qos,
+            low_latency: params.low_latency,
+            marks: params.patch >= 1,
+            sn_mask,
+            channels: (0..priorities).map(|_| [channel(), channel()]).collect(),
+            budget: Budget {
+                max_message_size: config.max_message_size,
+                bytes: config.reassembly_bytes,
+                used: 0,
+            },
+            decompressor: params.compression.then(|| Decompressor::new(params.max_batch())),
+            lease: params.peer_lease,
+            deadline: now.mono.saturating_add(params.peer_lease),
+            stats: RxStats::default(),
+        }
+    }
+
+    /// Takes a batch, without stream prefix, and appends its messages to `out`. Any batch, an empty
+    /// one too, refreshes the peer's lease. The answer is the reason of a CLOSE; what follows one is
+    /// ignored.
+    ///
+    /// # Errors
+    /// The link has to end. The messages before the mistake are in `out`.
+    pub fn handle_batch(
+        &mut self,
+        now: Now,
+        batch: Bytes,
+        out: &mut Vec<(NetworkMessage, Reliability)>,
+    ) -> Result<Option<CloseReason>, LinkError> {
+        self.deadline = now.mono.saturating_add(self.lease);
+        self.stats.batches += 1;
+        self.stats.bytes += batch.len() as u64;
+        let batch = match &mut self.decompressor {
+            Some(machine) => machine.decompress(batch)?,
+            None => batch,
+        };
+        let before = out.len();
+        let result =
+            if self.low_latency { self.read_low_latency(&batch, out) } else { self.read(&batch, out) };
+        self.stats.messages += (out.len() - before) as u64;
+        result
+    }
+
+    fn read(
+        &mut self,
+        batch: &Bytes,
+        out: &mut Vec<(NetworkMessage, Reliability)>,
+    ) -> Result<Option<CloseReason>, LinkError> {
+        let mut r = Reader::new(batch);
+        // The reliability of the FRAME that is being read; `None` while its messages are dropped.
+        let mut frame = None;
+        let mut in_frame = false;
+        // Not by `BatchReader`: on the way through its items each message would be moved once more,
+        // and messages are large.
+        while let Some(header) = r.peek() {
+            if in_frame && is_network(header) {
+                let message = NetworkMessage::decode(&mut r)?;
+                if let Some(reliability) = frame {
+                    out.push((message, reliability));
+                }
+                continue;
+            }
+            in_frame = false;
+            match TransportMessage::decode(&mut r)? {
+                TransportMessage::Frame(head) => {
+                    frame = self.frame(head)?.then_some(head.reliability);
+                    in_frame = true;
+                }
+                // Its bytes extend to the end of the batch.
+                TransportMessage::Fragment(head) => self.fragment(head, &r.rest(), out)?,
+                TransportMessage::Close(close) => return Ok(Some(close.reason)),
+                TransportMessage::KeepAlive => {}
+                _ => self.stats.ignored += 1,
+            }
+        }
+        Ok(None)
+    }
+
+    /// No FRAME, no FRAGMENT, no sequence numbers. Everything counts as reliable.
+    fn read_low_latency(
+        &mut self,
+        batch: &Bytes,
+        out: &mut Vec<(NetworkMessage, Reliability)>,
+    ) -> Result<Option<CloseReason>, LinkError> {
+        let mut reader = BatchReader::low_latency(batch);
+        while let Some(item) = reader.next_item()? {
+            let message = match item {
+                BatchItem::Network(message) => {
+                    out.push((message, Reliability::Reliable));
+                    continue;
+                }
+                BatchItem::Transport(TransportMessage::Close(close)) => return Ok(Some(close.reason)),
+                BatchItem::Transport(TransportMessage::Frame(_)) => "FRAME",
+                BatchItem::Fragment(..) => "FRAGMENT",
+                BatchItem::Transport(TransportMessage::KeepAlive) => continue,
+                BatchItem::Transport(_) => {
+                    self.stats.ignored += 1;
+                    continue;
+                }
+            };
+            return Err(LinkError::NotLowLatency { message });
+        }
+        Ok(None)
+    }
+
+    /// Whether the messages of a FRAME are to be taken.
+    #[inline]
+    fn frame(&mut self, head: Frame) -> Result<bool, LinkError> {
+        let (marks, mask) = (self.marks, self.sn_mask);
+        let index = self.check(head.priority, head.sn)?;
+        let channel = &mut self.channels[index][head.reliability as usize];
+        if !channel.window.accept(head.sn, mask) {
+            self.stats.old_frames += 1;
+            return Ok(false);
+        }
+        if channel.defrag.interrupt(marks, &mut self.budget) {
+            self.stats.torn += 1;
+        }
+        Ok(true)
+    }
+
+    fn fragment(
+        &mut self,
+        head: Fragment,
+        data: &Bytes,
+        out: &mut Vec<(NetworkMessage, Reliability)>,
+    ) -> Result<(), LinkError> {
+        let (marks, mask) = (self.marks, self.sn_mask);
+        let index = self.check(head.priority, head.sn)?;
+        let channel = &mut self.channels[index][head.reliability as usize];
+        if !channel.window.accept(head.sn, mask) {
+            self.stats.old_fragments += 1;
+            return Ok(());
+        }
+        let (outcome, torn) = channel.defrag.push(head, data, marks, mask, &mut self.budget);
+        self.stats.torn += u64::from(torn);
+        match outcome {
+            Outcome::Collected => {}
+            Outcome::Stray => self.stats.stray_fragments += 1,
+            Outcome::GivenUp => self.stats.given_up += 1,
+            Outcome::TooLarge => self.stats.too_large += 1,
+            // Exactly one message; bytes behind it are ignored.
+            Outcome::Whole(whole) => match NetworkMessage::decode(&mut Reader::new(&whole)) {
+                Ok(message) => {
+                    self.stats.reassembled += 1;
+                    out.push((message, head.reliability));
+                }
+                Err(_) => self.stats.undecodable += 1,
+            },
+        }
+        Ok(())
+    }
+
+    /// The index of the channels of a priority, if there are any.
+    #[inline]
+    const fn check(&self, priority: Priority, sn: u32) -> Result<usize, LinkError> {
+        if sn & self.sn_mask != sn {
+            return Err(LinkError::SnOutsideMask { sn, mask: self.sn_mask });
+        }
+        match (self.qos, priority) {
+            (true, _) => Ok(priority as usize),
+            (false, Priority::Data) => Ok(0),
+            (false, _) => Err(LinkError::PriorityWithoutQos { priority }),
+        }
+    }
+
+    /// When the peer's lease expires.
+    #[must_use]
+    pub const fn poll_timeout(&self) -> Option<Duration> {
+        Some(self.deadline)
+    }
+
+    /// Whether the peer was silent for longer than it promised: its link is to be closed.
+    #[must_use]
+    pub fn handle_timeout(&mut self, now: Now) -> bool {
+        now.mono >= self.deadline
+    }
+
+    /// Memory that is held for messages that are being put together.
+    #[must_use]
+    pub const fn reassembling(&self) -> usize {
+        self.budget.used
+    }
+
+    /// Counters.
+    #[must_use]
+    pub const fn stats(&self) -> RxStats {
+        self.stats
+    }
+}
+
+impl fmt::Debug for LinkRx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkRx")
+            .field("deadline", &self.deadline)
+            .field("reassembling", &self.budget.used)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,35 @@
+//! Zenoh 1.x, protocol version 0x09.
+
+pub mod dissect;
+pub mod encoding;
+pub mod hlc;
+pub mod keyexpr;
+pub mod link;
+pub mod node;
+pub mod qos;
+pub mod rfc3339;
+pub mod selector;
+pub mod session;
+pub mod timestamp;
+pub mod wire;
+pub mod zid;
+
+pub use encoding::Encoding;
+pub use hlc::Hlc;
+pub use keyexpr::{KeyExpr, SetIntersectionLevel};
+pub use qos::{CongestionControl, Priority, Qos, Reliability, WhatAmI};
+pub use selector::{Parameters, Selector, TimeRange};
+pub use timestamp::{Ntp64, Timestamp};
+pub use zid::ZenohId;
+
+/// The protocol version that INIT, SCOUT, HELLO and JOIN carry.
+pub const VERSION: u8 = 0x09;
+
+/// The node at the other end of a link, or behind a session of the same process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Remote {
+    /// Its id.
+    pub zid: ZenohId,
+    /// Its role.
+    pub whatami: WhatAmI,
+}

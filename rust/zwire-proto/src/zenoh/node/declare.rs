@@ -1,0 +1,375 @@
+//! Declarations: what a face declares goes into the tables and is told to whom it concerns
+//! (`zenoh-behaviour` 4.1, 4.2, `zenoh-wire` 4.7).
+
+use super::{
+    FaceError, FaceId, Node,
+    face::{Announced, Face, Region, relays},
+    gateway::Fate,
+    tables::{EntityId, Kind, Resource, merge},
+};
+use crate::zenoh::{
+    KeyExpr, Reliability,
+    wire::{Declaration, Declare, NetworkMessage, QueryableInfo, WireExpr},
+};
+
+impl Node {
+    pub(super) fn handle_declare(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
+        if face.region == Region::Routers && !face.told_all {
+            // Sourced declarations between routers.
+            self.stats.ignored += 1;
+            return Ok(());
+        }
+        match declare.body {
+            Declaration::KeyExpr { id, key } => match face.resolve_owned(&key) {
+                Some(key) => {
+                    if face.declare_key(id, key, &self.config.limits)? {
+                        self.version += 1;
+                    } else {
+                        self.stats.ignored += 1;
+                    }
+                }
+                None => self.stats.invalid_keys += 1,
+            },
+            Declaration::UndeclareKeyExpr { id } => {
+                if face.undeclare_key(id) {
+                    self.version += 1;
+                } else {
+                    self.stats.ignored += 1;
+                }
+            }
+            Declaration::Subscriber { id, key } => {
+                return self.declare(
+                    from,
+                    declare.interest_id,
+                    Kind::Subscriber,
+                    id,
+                    &key,
+                    QueryableInfo::default(),
+                );
+            }
+            Declaration::Queryable { id, key, info } => {
+                return self.declare(from, declare.interest_id, Kind::Queryable, id, &key, info);
+            }
+            Declaration::Token { id, key } => {
+                return self.declare(
+                    from,
+                    declare.interest_id,
+                    Kind::Token,
+                    id,
+                    &key,
+                    QueryableInfo::default(),
+                );
+            }
+            Declaration::UndeclareSubscriber { id, key } => {
+                self.undeclare(from, Kind::Subscriber, id, key.as_ref())
+            }
+            Declaration::UndeclareQueryable { id, key } => {
+                self.undeclare(from, Kind::Queryable, id, key.as_ref())
+            }
+            Declaration::UndeclareToken { id, key } => self.undeclare(from, Kind::Token, id, key.as_ref()),
+            Declaration::Final => self.handle_final_declaration(from, declare.interest_id),
+        }
+        Ok(())
+    }
+
+    fn declare(
+        &mut self,
+        from: FaceId,
+        interest_id: Option<u32>,
+        kind: Kind,
+        id: u32,
+        key: &WireExpr,
+        info: QueryableInfo,
+    ) -> Result<(), FaceError> {
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
+        let Some(key) = face.resolve_owned(key) else {
+            self.stats.invalid_keys += 1;
+            return Ok(());
+        };
+        match self.fate_of_answer(from, interest_id) {
+            Fate::Keep => {}
+            Fate::PassOn(asker, id) => {
+                self.send_declaration(asker, Some(id), kind, 0, &key, info);
+                return Ok(());
+            }
+            Fate::Ignore => {
+                self.stats.ignored += 1;
+                return Ok(());
+            }
+        }
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
+        let same = face
+            .entities_with_id(kind, id)
+            .find(|(_, resource)| self.tables.get(*resource).is_some_and(|r| r.key == key));
+        let entity = match same {
+            // The same id with the same key is an update of the info, otherwise without effect.
+            Some((entity, _)) => entity,
+            // The same id with another key: both live, and U_* means the second. The first stays until
+            // the face goes, as with the reference.
+            None => {
+                let nth =
+                    face.entities_with_id(kind, id).next_back().map_or(0, |(e, _)| e.nth.saturating_add(1));
+                face.charge(&key, &self.config.limits)?;
+                EntityId { id, nth }
+            }
+        };
+        let resource = self.tables.insert(&key, kind, from, entity, info);
+        face.entities[kind as usize].insert(entity, resource);
+        self.changed(from, kind, &key);
+        Ok(())
+    }
+
+    fn undeclare(&mut self, from: FaceId, kind: Kind, id: u32, key: Option<&WireExpr>) {
+        let Some(face) = self.faces.get_mut(&from) else { return };
+        // The null form of the extension means the id.
+        let key = match key.filter(|key| !key.is_empty()) {
+            Some(key) => match face.resolve(key) {
+                Some(key) => Some(key),
+                None => {
+                    self.stats.invalid_keys += 1;
+                    return;
+                }
+            },
+            None => None,
+        };
+        let found = face.entities_with_id(kind, id).rev().find(|(_, resource)| {
+            key.as_ref().is_none_or(|key| self.tables.get(*resource).is_some_and(|r| r.key == *key))
+        });
+        match found {
+            Some((entity, _)) => self.remove_entity(from, kind, entity),
+            None => {
+                self.stats.ignored += 1;
+                if let Some(key) = key {
+                    self.pass_on_withdrawal(from, kind, &key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn remove_entity(&mut self, from: FaceId, kind: Kind, entity: EntityId) {
+        let Some(face) = self.faces.get_mut(&from) else { return };
+        let Some(id) = face.entities[kind as usize].remove(&entity) else { return };
+        let Some(key) = self.tables.get(id).map(|resource| resource.key.clone()) else { return };
+        face.refund(&key);
+        self.tables.remove(id, kind, from, entity);
+        self.changed(from, kind, &key);
+    }
+
+    /// Something of `kind` on `key` appeared at `from`, changed or vanished: routes are stale, and
+    /// whoever watches is told.
+    fn changed(&mut self, from: FaceId, kind: Kind, key: &KeyExpr) {
+        if kind == Kind::Subscriber {
+            self.version += 1;
+        }
+        let Some(source) = self.faces.get(&from) else { return };
+        let mut concerned = Vec::new();
+        for (id, face) in &self.faces {
+            if self.tells(kind, (from, source), (*id, face)) {
+                concerned.extend(face.concerned(kind, key).into_iter().map(|key| (*id, key)));
+            }
+        }
+        for (to, key) in concerned {
+            self.refresh(to, kind, &key);
+        }
+    }
+
+    /// What is at `from` concerns `to` now and did not before, or the other way round.
+    pub(super) fn relation_changed(&mut self, from: FaceId, to: FaceId) {
+        self.version += 1;
+        let (Some(source), Some(target)) = (self.faces.get(&from), self.faces.get(&to)) else { return };
+        let mut concerned = std::collections::BTreeSet::new();
+        for kind in Kind::ALL {
+            for resource in source.entities[kind as usize].values().filter_map(|id| self.tables.get(*id)) {
+                concerned.extend(target.concerned(kind, &resource.key).into_iter().map(|key| (kind, key)));
+            }
+        }
+        for (kind, key) in concerned {
+            self.refresh(to, kind, &key);
+        }
+    }
+
+    /// Whether `to` is told of what `from` declared. A client is told of its own tokens, too
+    /// (`zenoh-behaviour` 4.3, 9.4 g).
+    fn tells(&self, kind: Kind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+        if from.0 == to.0 {
+            return kind == Kind::Token && to.1.region == Region::Clients;
+        }
+        relays(self.config.mode, from, to)
+    }
+
+    /// What there is of `kind` on one resource that `to` is told of, one by one.
+    fn audible(
+        &self,
+        to: (FaceId, &Face),
+        kind: Kind,
+        resource: &Resource,
+    ) -> impl Iterator<Item = QueryableInfo> {
+        resource
+            .entities(kind)
+            .filter(move |(from, _)| {
+                self.faces.get(from).is_some_and(|face| self.tells(kind, (*from, face), to))
+            })
+            .map(|(_, info)| info)
+    }
+
+    /// What `to` is told of one resource: the infos of all others who are on it, merged.
+    fn offer(&self, to: (FaceId, &Face), kind: Kind, resource: &Resource) -> Option<QueryableInfo> {
+        self.audible(to, kind, resource).reduce(merge)
+    }
+
+    /// What `to` is told of `key` when it wants one word for all that intersects: complete only if a
+    /// complete queryable includes `key`.
+    pub(super) fn aggregate_offer(
+        &self,
+        to: (FaceId, &Face),
+        kind: Kind,
+        key: &KeyExpr,
+    ) -> Option<QueryableInfo> {
+        self.tables
+            .matching(key)
+            .flat_map(|resource| {
+                let includes = resource.key.includes(key);
+                self.audible(to, kind, resource)
+                    .map(move |info| QueryableInfo { complete: info.complete && includes, ..info })
+            })
+            .reduce(merge)
+    }
+
+    /// All that `to` is told, restricted to what intersects `key`, sorted by key.
+    pub(super) fn offers(
+        &self,
+        to: (FaceId, &Face),
+        kind: Kind,
+        key: Option<&KeyExpr>,
+    ) -> Vec<(KeyExpr, QueryableInfo)> {
+        let offer =
+            |resource: &Resource| self.offer(to, kind, resource).map(|info| (resource.key.clone(), info));
+        match key {
+            Some(key) => {
+                let mut offers: Vec<_> = self.tables.matching(key).filter_map(offer).collect();
+                offers.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                offers
+            }
+            None => self.tables.all().filter_map(offer).collect(),
+        }
+    }
+
+    /// What `to` is told of `key` in view of all its interests, past ones too: of the key itself and, if
+    /// it asked for that, of all that intersects it.
+    pub(super) fn word(&self, to: (FaceId, &Face), kind: Kind, key: &KeyExpr) -> Option<QueryableInfo> {
+        let exact = (to.1.watches_key(kind, key) || to.1.was_told(kind, key))
+            .then(|| self.tables.exact(key).and_then(|resource| self.offer(to, kind, resource)));
+        let aggregate = to.1.watches_aggregate(kind, key).then(|| self.aggregate_offer(to, kind, key));
+        [exact, aggregate].into_iter().flatten().flatten().reduce(merge)
+    }
+
+    /// Brings what `to` knows of `key` up to date.
+    fn refresh(&mut self, to: FaceId, kind: Kind, key: &KeyExpr) {
+        let Some(face) = self.faces.get(&to) else { return };
+        let offer = self.word((to, face), kind, key);
+        let known = face.announced[kind as usize].get(key).copied();
+        match (known, offer) {
+            (None, None) => {}
+            (Some(known), Some(info)) if known.info == info => {}
+            (_, Some(info)) => self.announce(to, None, kind, key, info),
+            (Some(known), None) => self.withdraw(to, kind, key, known),
+        }
+    }
+
+    /// Tells `to` of `key`, as the answer to an interest or spontaneously, under an id that stays.
+    pub(super) fn announce(
+        &mut self,
+        to: FaceId,
+        interest_id: Option<u32>,
+        kind: Kind,
+        key: &KeyExpr,
+        info: QueryableInfo,
+    ) {
+        let Some(face) = self.faces.get_mut(&to) else { return };
+        let known = face.announced[kind as usize].get(key).and_then(|known| known.id);
+        let id = known.unwrap_or_else(|| face.new_id());
+        face.announced[kind as usize].insert(key.clone(), Announced { id: Some(id), info });
+        self.send_declaration(to, interest_id, kind, id, key, info);
+    }
+
+    /// Sends the D_* for `key`.
+    pub(super) fn send_declaration(
+        &mut self,
+        to: FaceId,
+        interest_id: Option<u32>,
+        kind: Kind,
+        id: u32,
+        key: &KeyExpr,
+        info: QueryableInfo,
+    ) {
+        let Some(face) = self.faces.get(&to) else { return };
+        let key = face.wire_expr(key);
+        let body = match kind {
+            Kind::Subscriber => Declaration::Subscriber { id, key },
+            Kind::Queryable => Declaration::Queryable { id, key, info },
+            Kind::Token => Declaration::Token { id, key },
+        };
+        self.send_declare(to, interest_id, body);
+    }
+
+    /// Tells `to` that there is nothing on `key` any more: by id, or by key where it was never told
+    /// the id. The extension is written as the reference writes it (`zenoh-behaviour` 3.10).
+    fn withdraw(&mut self, to: FaceId, kind: Kind, key: &KeyExpr, known: Announced) {
+        let Some(face) = self.faces.get_mut(&to) else { return };
+        face.announced[kind as usize].remove(key);
+        let (id, key) = match (known.id, kind) {
+            (Some(id), Kind::Subscriber) => (id, None),
+            (Some(id), _) => (id, Some(WireExpr::EMPTY)),
+            (None, _) => (0, Some(WireExpr::full(key.text().clone()))),
+        };
+        self.send_undeclaration(to, kind, id, key);
+    }
+
+    /// Sends a U_*.
+    pub(super) fn send_undeclaration(&mut self, to: FaceId, kind: Kind, id: u32, key: Option<WireExpr>) {
+        let body = match kind {
+            Kind::Subscriber => Declaration::UndeclareSubscriber { id, key },
+            Kind::Queryable => Declaration::UndeclareQueryable { id, key },
+            Kind::Token => Declaration::UndeclareToken { id, key },
+        };
+        self.send_declare(to, None, body);
+    }
+
+    pub(super) fn send_declare(&mut self, to: FaceId, interest_id: Option<u32>, body: Declaration) {
+        self.out.push_back((
+            to,
+            NetworkMessage::Declare(Declare::new(interest_id, body)),
+            Reliability::Reliable,
+        ));
+    }
+
+    /// Tells a neighbour in a mesh all that it has to know, and that this was all.
+    pub(super) fn tell_all(&mut self, to: FaceId) {
+        let Some(face) = self.faces.get(&to) else { return };
+        let all: Vec<_> = Kind::ALL
+            .into_iter()
+            .flat_map(|kind| {
+                self.offers((to, face), kind, None).into_iter().map(move |(key, info)| (kind, key, info))
+            })
+            .collect();
+        for (kind, key, info) in all {
+            self.announce(to, None, kind, &key, info);
+        }
+    }
+
+    /// Takes back all that a face declared, the face being gone from the table already but for its
+    /// declarations.
+    pub(super) fn withdraw_all(&mut self, from: FaceId) {
+        for kind in Kind::ALL {
+            while let Some((entity, _)) = self
+                .faces
+                .get(&from)
+                .and_then(|face| face.entities[kind as usize].first_key_value())
+                .map(|(entity, resource)| (*entity, *resource))
+            {
+                self.remove_entity(from, kind, entity);
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! One face: who is there, the numbers it gave to keys, what it declared and wants to know.
+
+use super::{
+    FaceError, FaceId, FaceLimits, NodeMode,
+    gateway::Forwarded,
+    routes::RouteCache,
+    tables::{EntityId, Kind, ResourceId},
+    trie,
+};
+use crate::{
+    Text,
+    limits::MAX_WILD_KEYEXPR_LEN,
+    zenoh::{
+        KeyExpr, Remote, WhatAmI, ZenohId,
+        wire::{Mapping, QueryableInfo, WireExpr},
+    },
+};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The memory of an entry beside its text: maps, numbers, allocator.
+const ENTRY: usize = 256;
+/// The memory of one branch of the index.
+const BRANCH: usize = 192;
+
+/// What a key costs the face that declares something on it.
+fn cost(key: &str) -> usize {
+    let chunks = 1 + key.bytes().filter(|b| *b == b'/').take(trie::DEPTH - 1).count();
+    // A long key with wildcards is slow to compare, for everybody. With this surcharge all keys of a
+    // face take at most some 60 ms for a key that was not asked before.
+    let wild = if key.contains('*') { key.len() * key.len() / 64 } else { 0 };
+    ENTRY + key.len() + BRANCH * chunks + wild
+}
+
+/// Where a face stands (`zenoh-behaviour` 5.1). Nothing is passed on within `Peers`, but by a router
+/// between two peers that have no link of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Region {
+    /// Clients, and sessions of this process.
+    Clients,
+    /// Peers.
+    Peers,
+    /// Routers: the gateways of a peer. Between routers nothing is passed on yet.
+    Routers,
+}
+
+/// An interest in what is declared from now on.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    pub(super) kinds: [bool; 3],
+    /// `None`: whatever the key.
+    pub(super) key: Option<KeyExpr>,
+    /// One declaration, with exactly `key`, is wanted for all that intersect it.
+    pub(super) aggregate: bool,
+}
+
+impl Watch {
+    pub(super) fn covers(&self, kind: Kind, key: &KeyExpr) -> bool {
+        self.kinds[kind as usize] && self.key.as_ref().is_none_or(|k| k.intersects(key))
+    }
+}
+
+/// What a face knows of us.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced {
+    /// The id under which it was told; `None`: the thing was there before the face asked for what
+    /// comes, so that only its end will be told.
+    pub(super) id: Option<u32>,
+    pub(super) info: QueryableInfo,
+}
+
+/// A request that waits for its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) query: u64,
+    pub(super) deadline: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Face {
+    pub(super) remote: Remote,
+    pub(super) region: Region,
+    /// The face is told everything without asking: our neighbours in a mesh.
+    pub(super) told_all: bool,
+    /// Whether the face's own declarations are all known. Until then everything is sent to it.
+    pub(super) finalized: bool,
+    pub(super) up_since: Duration,
+
+    /// The numbers that the face gave to keys.
+    keys: BTreeMap<u16, KeyExpr>,
+    /// The other way round, for what is sent to it.
+    numbers: BTreeMap<KeyExpr, u16>,
+
+    pub(super) entities: [BTreeMap<EntityId, ResourceId>; 3],
+    pub(super) watches: BTreeMap<u32, Watch>,
+    pub(super) announced: [BTreeMap<KeyExpr, Announced>; 3],
+    next_id: u32,
+    table_bytes: usize,
+
+    /// What this face was asked, by the request id that it knows.
+    pub(super) pending: BTreeMap<u32, Pending>,
+    next_rid: u32,
+    /// What this face asks.
+    pub(super) queries: BTreeSet<u64>,
+    /// What this face, a gateway, was asked for our clients, by our ids.
+    pub(super) forwarded: BTreeMap<u32, Forwarded>,
+
+    pub(super) cache: RouteCache,
+
+    /// From its link states: its numbers for nodes.
+    pub(super) psids: BTreeMap<u64, ZenohId>,
+    pub(super) link_state_sn: Option<u64>,
+    /// The nodes that it is linked to.
+    pub(super) links: BTreeSet<ZenohId>,
+}
+
+impl Face {
+    pub(super) fn new(
+        mode: NodeMode,
+        remote: Remote,
+        local: bool,
+        now: Duration,
+        limits: &FaceLimits,
+    ) -> Self {
+        let region = match remote.whatami {
+            _ if local => Region::Clients,
+            WhatAmI::Client => Region::Clients,
+            WhatAmI::Peer => Region::Peers,
+            WhatAmI::Router => Region::Routers,
+        };
+        Self {
+            remote,
+            region,
+            told_all: mode == NodeMode::Peer && region != Region::Clients,
+            finalized: !(mode == NodeMode::Peer && region == Region::Peers),
+            up_since: now,
+            keys: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            entities: Default::default(),
+            watches: BTreeMap::new(),
+            announced: Default::default(),
+            next_id: 1,
+            table_bytes: 0,
+            pending: BTreeMap::new(),
+            next_rid: 1,
+            queries: BTreeSet::new(),
+            forwarded: BTreeMap::new(),
+            cache: RouteCache::new(limits.route_cache_bytes),
+            psids: BTreeMap::new(),
+            link_state_sn: None,
+            links: BTreeSet::new(),
+        }
+    }
+
+    // ---- keys ----
+
+    /// The full key of a message of this face; `None` for an unknown scope, an empty key, one that is
+    /// not canonical, and one with wildcards that is too long. May share the memory of the message.
+    pub(super) fn resolve(&self, wire: &WireExpr) -> Option<KeyExpr> {
+        self.expand(wire).filter(|key| !key.is_wild() || key.len() <= MAX_WILD_KEYEXPR_LEN)
+    }
+
+    fn expand(&self, wire: &WireExpr) -> Option<KeyExpr> {
+        if wire.scope == 0 {
+            return KeyExpr::from_text(wire.suffix.clone()).ok();
+        }
+        // We give no numbers to keys, so a number of ours, M=0, is always unknown.
+        let prefix = match wire.mapping {
+            Mapping::Sender => self.keys.get(&wire.scope)?,
+            Mapping::Receiver => return None,
+        };
+        if wire.suffix.is_empty() {
+            return Some(prefix.clone());
+        }
+        // Plain concatenation, no `/` inserted; the result has to be canonical.
+        let mut text = String::with_capacity(prefix.len() + wire.suffix.len());
+        text.push_str(prefix);
+        text.push_str(&wire.suffix);
+        KeyExpr::new(text).ok()
+    }
+
+    /// As [`Self::resolve`], in memory of its own: what is kept must not keep a receive buffer alive.
+    pub(super) fn resolve_owned(&self, wire: &WireExpr) -> Option<KeyExpr> {
+        let key = self.resolve(wire)?;
+        if wire.scope == 0 { key.as_str().parse().ok() } else { Some(key) }
+    }
+
+    /// D_KEYEXPR. A number that is in use keeps its key, 0 cannot be used.
+    ///
+    /// Returns whether something changed.
+    pub(super) fn declare_key(
+        &mut self,
+        id: u16,
+        key: KeyExpr,
+        limits: &FaceLimits,
+    ) -> Result<bool, FaceError> {
+        if id == 0 || self.keys.contains_key(&id) {
+            return Ok(false);
+        }
+        self.charge(&key, limits)?;
+        // Of two numbers for one key the first is used.
+        self.numbers.entry(key.clone()).or_insert(id);
+        self.keys.insert(id, key);
+        Ok(true)
+    }
+
+    /// U_KEYEXPR. Returns whether something changed.
+    pub(super) fn undeclare_key(&mut self, id: u16) -> bool {
+        let Some(key) = self.keys.remove(&id) else { return false };
+        self.refund(&key);
+        if self.numbers.get(&key) == Some(&id) {
+            self.numbers.remove(&key);
+        }
+        true
+    }
+
+    /// How `key` is written to this face: with the longest prefix that it has a number for.
+    pub(super) fn wire_expr(&self, key: &KeyExpr) -> WireExpr {
+        if !self.numbers.is_empty() {
+            let mut prefix = key.as_str();
+            loop {
+                if let Some(id) = self.numbers.get(prefix) {
+                    let suffix = Text::from(&key[prefix.len()..]);
+                    return WireExpr { scope: *id, mapping: Mapping::Receiver, suffix };
+                }
+                match prefix.rfind('/') {
+                    Some(slash) => prefix = &prefix[..slash],
+                    None => break,
+                }
+            }
+        }
+        WireExpr::full(key.text().clone())
+    }
+
+    // ---- declarations ----
+
+    /// The declaration with this id; with a key the one on that key.
+    pub(super) fn entities_with_id(
+        &self,
+        kind: Kind,
+        id: u32,
+    ) -> impl DoubleEndedIterator<Item = (EntityId, ResourceId)> {
+        let range = EntityId { id, nth: 0 }..=EntityId { id, nth: u32::MAX };
+        self.entities[kind as usize].range(range).map(|(entity, resource)| (*entity, *resource))
+    }
+
+    /// An id for something that we declare to this face: one counter for all kinds, from 1.
+    pub(super) fn new_id(&mut self) -> u32 {
+        let id = self.next_id;
+        // After 2³² declarations old ids come again; the ones still alive are few and far behind.
+        self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+        id
+    }
+
+    /// Whether the face wants to be told of something on exactly `key` when it appears or vanishes.
+    pub(super) fn watches_key(&self, kind: Kind, key: &KeyExpr) -> bool {
+        self.told_all || self.watches.values().any(|w| !w.aggregate && w.covers(kind, key))
+    }
+
+    /// Whether `key` is the key of an aggregate interest of this face.
+    pub(super) fn watches_aggregate(&self, kind: Kind, key: &KeyExpr) -> bool {
+        self.watches.values().any(|w| w.aggregate && w.kinds[kind as usize] && w.key.as_ref() == Some(key))
+    }
+
+    /// Whether the face knows of `key` by an id, for whatever reason and interest.
+    pub(super) fn was_told(&self, kind: Kind, key: &KeyExpr) -> bool {
+        self.announced[kind as usize].get(key).is_some_and(|known| known.id.is_some())
+    }
+
+    /// The keys of which the face may have to be told when something on `key` changes.
+    pub(super) fn concerned(&self, kind: Kind, key: &KeyExpr) -> BTreeSet<KeyExpr> {
+        let mut keys = BTreeSet::new();
+        if self.told_all || self.was_told(kind, key) {
+            keys.insert(key.clone());
+        }
+        if self.told_all {
+            return keys;
+        }
+        for watch in self.watches.values().filter(|w| w.covers(kind, key)) {
+            match &watch.key {
+                Some(k) if watch.aggregate => keys.insert(k.clone()),
+                _ => keys.insert(key.clone()),
+            };
+        }
+        keys
+    }
+
+    /// What the face was told because of `watch`, and perhaps because of others.
+    pub(super) fn announced_for(&self, watch: &Watch) -> Vec<(Kind, KeyExpr)> {
+        let mut keys = Vec::new();
+        for kind in Kind::ALL {
+            let told = self.announced[kind as usize].keys();
+            let by_watch = told.filter(|key| {
+                if watch.aggregate { watch.key.as_ref() == Some(key) } else { watch.covers(kind, key) }
+            });
+            if watch.kinds[kind as usize] {
+                keys.extend(by_watch.map(|key| (kind, key.clone())));
+            }
+        }
+        keys
+    }
+
+    // ---- requests ----
+
+    /// A request id that is not pending on this face.
+    pub(super) fn new_rid(&mut self) -> u32 {
+        loop {
+            let rid = self.next_rid;
+            self.next_rid = self.next_rid.checked_add(1).unwrap_or(1);
+            if !self.pending.contains_key(&rid) {
+                return rid;
+            }
+        }
+    }
+
+    // ---- budget ----
+
+    /// Takes what something on `key` costs.
+    pub(super) fn charge(&mut self, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
+        let needed = self.table_bytes + cost(key);
+        if needed > limits.table_bytes {
+            return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
+        }
+        self.table_bytes = needed;
+        Ok(())
+    }
+
+    /// Gives back what [`Self::charge`] took.
+    pub(super) fn refund(&mut self, key: &str) {
+        self.table_bytes -= cost(key);
+    }
+}
+
+/// Whether what `from` declares and sends is `to`'s business (`zenoh-behaviour` 5.1, 5.3, 5.5).
+pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+    if from.0 == to.0 {
+        return false;
+    }
+    match (mode, from.1.region, to.1.region) {
+        (_, Region::Clients, Region::Clients) => true,
+        (NodeMode::Router, Region::Clients, Region::Peers)
+        | (NodeMode::Router, Region::Peers, Region::Clients) => true,
+        // Peers that have a link of their own would get everything twice.
+        (NodeMode::Router, Region::Peers, Region::Peers) => !linked(from.1, to.1),
+        // Between routers data follows trees, which are not built yet.
+        (NodeMode::Router, Region::Routers, _) | (NodeMode::Router, _, Region::Routers) => false,
+        // A peer speaks for its clients, not for its neighbours.
+        (NodeMode::Peer, Region::Clients, _) | (NodeMode::Peer, _, Region::Clients) => true,
+        (NodeMode::Peer, _, _) => false,
+    }
+}
+
+/// Whether two peers told that they are linked. One word is enough: a link has two ends.
+fn linked(a: &Face, b: &Face) -> bool {
+    a.links.contains(&b.remote.zid) || b.links.contains(&a.remote.zid)
+}

@@ -1,0 +1,207 @@
+//! A peer and its gateway, a router (`zenoh-behaviour` 4.4, 4.5, 5.5).
+//!
+//! The router tells a peer nothing unasked, so the interests of the peer's clients are asked there
+//! once more, and what it declares in answer counts like the declarations of any face. Data and
+//! queries go to it unless it has said, for exactly that key, that nobody there wants them.
+
+use super::{
+    FaceId, Node, NodeMode,
+    face::{Face, Region, Watch, relays},
+    tables::{EntityId, Kind},
+};
+use crate::zenoh::{
+    KeyExpr, Reliability,
+    wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
+};
+
+/// An interest of one of our clients, asked at a gateway.
+#[derive(Debug)]
+pub(super) struct Forwarded {
+    asker: FaceId,
+    /// The id that the asker chose.
+    id: u32,
+    mode: InterestMode,
+    watch: Watch,
+    /// The gateway has told what there was.
+    finished: bool,
+}
+
+/// What becomes of a declaration.
+pub(super) enum Fate {
+    /// It goes into the tables.
+    Keep,
+    /// It answers a question about the present: this face asked, under this id. It is not kept, because
+    /// nobody will say when it ends.
+    PassOn(FaceId, u32),
+    /// It answers a question that nobody asks any more.
+    Ignore,
+}
+
+impl Face {
+    /// Whether somebody at the face may want something on `key` without a declaration that says so.
+    pub(super) fn may_want(&self, kind: Kind, key: &KeyExpr) -> bool {
+        if self.is_gateway() {
+            // Silence means "nobody" only about a key that was asked for.
+            let silent = |f: &Forwarded| {
+                f.finished && f.watch.kinds[kind as usize] && f.watch.key.as_ref() == Some(key)
+            };
+            return !self.forwarded.values().any(silent);
+        }
+        !self.finalized
+    }
+
+    /// Whether this is the router that a peer looks to.
+    pub(super) fn is_gateway(&self) -> bool {
+        self.region == Region::Routers && self.told_all
+    }
+}
+
+impl Node {
+    /// Asks all gateways what `asker` asked us. Returns those that will answer.
+    pub(super) fn forward_interest(
+        &mut self,
+        asker: FaceId,
+        id: u32,
+        mode: InterestMode,
+        watch: &Watch,
+    ) -> Vec<FaceId> {
+        if self.config.mode != NodeMode::Peer {
+            return Vec::new();
+        }
+        let gateways: Vec<FaceId> =
+            self.faces.iter().filter(|(_, face)| face.is_gateway()).map(|(id, _)| *id).collect();
+        for gateway in &gateways {
+            self.ask_gateway(*gateway, asker, id, mode, watch.clone());
+        }
+        gateways
+    }
+
+    /// A new gateway is asked all that our clients want to know.
+    pub(super) fn ask_all(&mut self, gateway: FaceId) {
+        let wishes: Vec<_> = self
+            .faces
+            .iter()
+            .filter(|(_, face)| face.region == Region::Clients)
+            .flat_map(|(asker, face)| face.watches.iter().map(|(id, watch)| (*asker, *id, watch.clone())))
+            .collect();
+        for (asker, id, watch) in wishes {
+            self.ask_gateway(gateway, asker, id, InterestMode::CurrentFuture, watch);
+        }
+    }
+
+    fn ask_gateway(&mut self, gateway: FaceId, asker: FaceId, id: u32, mode: InterestMode, watch: Watch) {
+        let Some(face) = self.faces.get_mut(&gateway) else { return };
+        let own_id = face.new_id();
+        let options = [InterestOptions::SUBSCRIBERS, InterestOptions::QUERYABLES, InterestOptions::TOKENS]
+            .into_iter()
+            .zip(watch.kinds)
+            .filter(|(_, wanted)| *wanted)
+            .fold(InterestOptions::default(), |options, (option, _)| options | option);
+        let key = watch.key.as_ref().map(|key| face.wire_expr(key));
+        face.forwarded.insert(own_id, Forwarded { asker, id, mode, watch, finished: false });
+        let message = NetworkMessage::Interest(Interest::new(own_id, mode, options, key));
+        self.out.push_back((gateway, message, Reliability::Reliable));
+    }
+
+    /// `asker` does not want to know any more, in one matter or (`None`) in any.
+    pub(super) fn withdraw_forwarded(&mut self, asker: FaceId, id: Option<u32>) {
+        let gateways: Vec<FaceId> =
+            self.faces.iter().filter(|(_, face)| face.is_gateway()).map(|(id, _)| *id).collect();
+        for gateway in gateways {
+            let Some(face) = self.faces.get_mut(&gateway) else { continue };
+            let own: Vec<u32> = face
+                .forwarded
+                .iter()
+                .filter(|(_, f)| f.asker == asker && id.is_none_or(|id| f.id == id))
+                .map(|(own, _)| *own)
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            for own in &own {
+                if face.forwarded.remove(own).is_some_and(|f| f.mode.future()) {
+                    let message = NetworkMessage::Interest(Interest::finished(*own));
+                    self.out.push_back((gateway, message, Reliability::Reliable));
+                }
+            }
+            self.version += 1;
+            self.forget_unasked(gateway);
+        }
+    }
+
+    /// The gateway does not say any more when something ends that we do not ask for: it is as good as
+    /// unknown.
+    fn forget_unasked(&mut self, gateway: FaceId) {
+        let Some(face) = self.faces.get(&gateway) else { return };
+        let mut unasked: Vec<(Kind, EntityId)> = Vec::new();
+        for kind in Kind::ALL {
+            for (entity, resource) in &face.entities[kind as usize] {
+                let key = self.tables.get(*resource).map(|resource| &resource.key);
+                let asked = |key: &KeyExpr| {
+                    face.forwarded.values().any(|f| f.mode.future() && f.watch.covers(kind, key))
+                };
+                if !key.is_some_and(asked) {
+                    unasked.push((kind, *entity));
+                }
+            }
+        }
+        for (kind, entity) in unasked {
+            self.remove_entity(gateway, kind, entity);
+        }
+    }
+
+    /// The gateway has told what there was for interest `id`. Returns whether that was awaited.
+    pub(super) fn handle_gateway_final(&mut self, gateway: FaceId, id: u32) -> bool {
+        let Some(face) = self.faces.get_mut(&gateway) else { return false };
+        let Some(forwarded) = face.forwarded.get_mut(&id) else { return false };
+        forwarded.finished = true;
+        let asker = (forwarded.asker, forwarded.id);
+        if forwarded.mode == InterestMode::Current {
+            face.forwarded.remove(&id);
+        }
+        self.version += 1;
+        self.stop_waiting(asker, gateway);
+        true
+    }
+
+    /// A question about the present took too long: late answers are not passed on.
+    pub(super) fn forget_current(&mut self, asker: FaceId, id: u32) {
+        for face in self.faces.values_mut() {
+            face.forwarded.retain(|_, f| f.mode != InterestMode::Current || (f.asker, f.id) != (asker, id));
+        }
+    }
+
+    /// What becomes of a declaration of `from` that answers `interest_id`.
+    pub(super) fn fate_of_answer(&self, from: FaceId, interest_id: Option<u32>) -> Fate {
+        let (Some(face), Some(id)) = (self.faces.get(&from), interest_id) else { return Fate::Keep };
+        if !face.is_gateway() {
+            // zenoh-pico marks all that it declares at first as answers to interest 0.
+            return Fate::Keep;
+        }
+        match face.forwarded.get(&id) {
+            None => Fate::Ignore,
+            Some(f) if f.mode == InterestMode::Current => Fate::PassOn(f.asker, f.id),
+            Some(_) => Fate::Keep,
+        }
+    }
+
+    /// A gateway withdraws something on `key` that it never declared: that is how who asked only for
+    /// what comes hears the end of what was there.
+    pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: Kind, key: &KeyExpr) {
+        let Some(source) = self.faces.get(&from).filter(|face| face.is_gateway()) else { return };
+        let told: Vec<FaceId> = self
+            .faces
+            .iter()
+            .filter(|(id, face)| {
+                relays(self.config.mode, (from, source), (**id, face))
+                    && !face.told_all
+                    && face.watches_key(kind, key)
+                    && self.word((**id, face), kind, key).is_none()
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for to in told {
+            self.send_undeclaration(to, kind, 0, Some(WireExpr::full(key.text().as_str())));
+        }
+    }
+}

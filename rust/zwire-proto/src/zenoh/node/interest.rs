@@ -1,0 +1,236 @@
+//! Interests: what a face wants to be told (`zenoh-behaviour` 4.3, 4.4, `zenoh-wire` 4.8).
+
+use super::{
+    FaceError, FaceId, Node,
+    face::{Announced, Region, Watch},
+    tables::Kind,
+    waiting::Asker,
+};
+use crate::{
+    Now,
+    zenoh::wire::{Declaration, Interest, InterestMode, InterestOptions},
+};
+use std::collections::BTreeSet;
+
+impl Node {
+    pub(super) fn handle_interest(
+        &mut self,
+        now: Now,
+        from: FaceId,
+        interest: &Interest,
+    ) -> Result<(), FaceError> {
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
+        // Routers know everything by themselves, and a gateway has nothing to ask.
+        if face.region == Region::Routers {
+            self.stats.ignored += 1;
+            return Ok(());
+        }
+        if interest.mode == InterestMode::Final {
+            self.drop_interest(from, interest.id);
+            return Ok(());
+        }
+        let wants = |option| interest.options.contains(option);
+        let kinds = [
+            wants(InterestOptions::SUBSCRIBERS),
+            wants(InterestOptions::QUERYABLES),
+            wants(InterestOptions::TOKENS),
+        ];
+        if interest.mode == InterestMode::Current && (kinds[0] || kinds[1] || !kinds[2]) {
+            // Legal for tokens only; the reference does not even send D_FINAL.
+            self.stats.ignored += 1;
+            return Ok(());
+        }
+        let key = match &interest.key {
+            Some(wire) => match face.resolve_owned(wire) {
+                Some(key) => Some(key),
+                None => {
+                    self.stats.invalid_keys += 1;
+                    return Ok(());
+                }
+            },
+            None => None,
+        };
+        // A is ignored for tokens and from peers, and means nothing without a key.
+        let aggregate =
+            wants(InterestOptions::AGGREGATE) && !kinds[2] && face.region == Region::Clients && key.is_some();
+        let watch = Watch { kinds, key, aggregate };
+
+        // Questions about the present leave something behind only while others are asked.
+        let bound = self.config.limits.interests;
+        if self.waiting.count(from, bound) >= bound {
+            return Err(FaceError::TooManyInterests { bound });
+        }
+
+        if interest.mode.future() {
+            self.store_watch(from, interest.id, watch.clone())?;
+        }
+        if interest.mode.current() {
+            self.answer(from, interest, &watch);
+        } else {
+            self.note_existing(from, &watch);
+        }
+        let asked = match self.faces.get(&from).map(|face| face.region) {
+            Some(Region::Clients) => {
+                self.withdraw_forwarded(from, Some(interest.id));
+                self.forward_interest(from, interest.id, interest.mode, &watch)
+            }
+            _ => Vec::new(),
+        };
+        self.finish_or_wait(now, from, interest, asked);
+        Ok(())
+    }
+
+    fn store_watch(&mut self, from: FaceId, id: u32, watch: Watch) -> Result<(), FaceError> {
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
+        let bound = self.config.limits.interests;
+        if !face.watches.contains_key(&id) && face.watches.len() >= bound {
+            return Err(FaceError::TooManyInterests { bound });
+        }
+        face.charge(watch.key.as_deref().unwrap_or_default(), &self.config.limits)?;
+        if let Some(old) = face.watches.insert(id, watch) {
+            self.settle(from, &old);
+        }
+        Ok(())
+    }
+
+    fn drop_interest(&mut self, from: FaceId, id: u32) {
+        self.waiting.remove((from, id));
+        let Some(face) = self.faces.get_mut(&from) else { return };
+        match face.watches.remove(&id) {
+            Some(watch) => self.settle(from, &watch),
+            None => self.stats.ignored += 1,
+        }
+        self.withdraw_forwarded(from, Some(id));
+    }
+
+    /// An interest is no more. What the face was told because of it stays declared, and its end will be
+    /// told: an eclipse-zenoh client keeps what it knows for the next publisher or querier on that key.
+    /// Only the word for an aggregate is forgotten with the interest, because it is about no declaration
+    /// that could end.
+    fn settle(&mut self, of: FaceId, watch: &Watch) {
+        let Some(face) = self.faces.get_mut(&of) else { return };
+        face.refund(watch.key.as_deref().unwrap_or_default());
+        for (kind, key) in face.announced_for(watch) {
+            let Some(face) = self.faces.get_mut(&of) else { return };
+            let known = face.announced[kind as usize].get(&key).copied();
+            if watch.aggregate && !face.watches_key(kind, &key) && !face.watches_aggregate(kind, &key) {
+                face.announced[kind as usize].remove(&key);
+                continue;
+            }
+            let Some(face) = self.faces.get(&of) else { return };
+            let word = self.word((of, face), kind, &key);
+            match (known, word) {
+                (Some(known), Some(info)) if known.info != info => self.announce(of, None, kind, &key, info),
+                (_, Some(_)) => {}
+                (_, None) => {
+                    if let Some(face) = self.faces.get_mut(&of) {
+                        face.announced[kind as usize].remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what there is now. With Future under the ids by which U_* will name it, otherwise with 0.
+    fn answer(&mut self, to: FaceId, interest: &Interest, watch: &Watch) {
+        for kind in Kind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
+            let Some(face) = self.faces.get(&to) else { return };
+            let offers = match &watch.key {
+                Some(key) if watch.aggregate => self
+                    .aggregate_offer((to, face), kind, key)
+                    .map(|info| (key.clone(), info))
+                    .into_iter()
+                    .collect(),
+                key => self.offers((to, face), kind, key.as_ref()),
+            };
+            for (key, info) in offers {
+                if interest.mode.future() {
+                    // Under one id there is one word, whatever the interest that it answers.
+                    let face = self.faces.get(&to);
+                    let info = face.and_then(|face| self.word((to, face), kind, &key)).unwrap_or(info);
+                    self.announce(to, Some(interest.id), kind, &key, info);
+                } else {
+                    self.send_declaration(to, Some(interest.id), kind, 0, &key, info);
+                }
+            }
+        }
+    }
+
+    /// A face that asks only for what comes is told when something ends that is there now.
+    fn note_existing(&mut self, to: FaceId, watch: &Watch) {
+        for kind in Kind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
+            let Some(face) = self.faces.get(&to) else { return };
+            let offers = match &watch.key {
+                Some(key) if watch.aggregate => self
+                    .aggregate_offer((to, face), kind, key)
+                    .map(|info| (key.clone(), info))
+                    .into_iter()
+                    .collect(),
+                key => self.offers((to, face), kind, key.as_ref()),
+            };
+            let Some(face) = self.faces.get_mut(&to) else { return };
+            for (key, info) in offers {
+                face.announced[kind as usize].entry(key).or_insert(Announced { id: None, info });
+            }
+        }
+    }
+
+    /// D_FINAL, at once or when those who may know more have spoken.
+    fn finish_or_wait(&mut self, now: Now, to: FaceId, interest: &Interest, asked: Vec<FaceId>) {
+        let deadline = now.mono.saturating_add(self.config.interest_timeout);
+        let on: BTreeSet<FaceId> = self
+            .faces
+            .iter()
+            // A neighbour that has not finished by then never will: some never send D_FINAL.
+            .filter(|(id, face)| {
+                **id != to
+                    && !face.finalized
+                    && face.up_since.saturating_add(self.config.interest_timeout) > now.mono
+            })
+            .map(|(id, _)| *id)
+            .chain(asked)
+            .collect();
+        let to_peer = self.faces.get(&to).is_some_and(|face| face.region == Region::Peers);
+        if on.is_empty() || to_peer {
+            self.send_declare(to, Some(interest.id), Declaration::Final);
+        } else {
+            self.waiting.insert((to, interest.id), on, deadline);
+        }
+    }
+
+    /// `of` has told all it knows, or is gone: whoever waited for it waits no more.
+    pub(super) fn stop_waiting_for(&mut self, of: FaceId) {
+        for (to, id) in self.waiting.answered_all(of) {
+            self.send_declare(to, Some(id), Declaration::Final);
+        }
+    }
+
+    /// `of` has told all it knows for this one interest.
+    pub(super) fn stop_waiting(&mut self, asker: Asker, of: FaceId) {
+        if self.waiting.answered(asker, of) {
+            self.send_declare(asker.0, Some(asker.1), Declaration::Final);
+        }
+    }
+
+    /// Ends what has waited long enough.
+    pub(super) fn expire_interests(&mut self, now: Now) {
+        while let Some((to, id)) = self.waiting.expire(now.mono) {
+            self.stats.interest_timeouts += 1;
+            self.forget_current(to, id);
+            self.send_declare(to, Some(id), Declaration::Final);
+        }
+    }
+
+    /// D_FINAL: a neighbour has told all it had to tell when the link opened, or a gateway what it was
+    /// asked.
+    pub(super) fn handle_final_declaration(&mut self, from: FaceId, interest_id: Option<u32>) {
+        let Some(face) = self.faces.get_mut(&from) else { return };
+        if interest_id == Some(0) && !face.finalized {
+            face.finalized = true;
+            self.version += 1;
+            self.stop_waiting_for(from);
+        } else if !interest_id.is_some_and(|id| self.handle_gateway_final(from, id)) {
+            self.stats.ignored += 1;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The routing machine of a hub or of a peer (`zenoh-behaviour` 4 and 5).
+//!
+//! A [`Node`] knows faces: each is a link to another node, or a session of the same process. It keeps
+//! what each face declared, tells each face what that face wants to know, and passes data, queries
+//! and answers on.
+//!
+//! | File | What |
+//! | --- | --- |
+//! | `face` | one face: its keys, entities, interests, requests, budget; who passes on to whom |
+//! | `tables`, `trie` | what all faces declared, by key |
+//! | `declare`, `interest`, `waiting` | declarations in, announcements out |
+//! | `push`, `routes` | data, and its remembered routes |
+//! | `query` | requests, answers, ends |
+//! | `link_state` | who is linked to whom |
+//! | `gateway` | a peer and the router that it looks to |
+//!
+//! Between routers nothing is passed on yet: a link to another router is kept open, what comes on it
+//! is ignored, and its requests end at once.
+
+mod config;
+mod declare;
+mod error;
+mod face;
+mod gateway;
+mod interest;
+mod link_state;
+mod push;
+mod query;
+mod routes;
+mod stats;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod trie;
+mod waiting;
+
+pub use config::{FaceLimits, NodeConfig, NodeMode};
+pub use error::FaceError;
+pub use stats::NodeStats;
+
+use super::{
+    Hlc, Reliability, Remote,
+    wire::{Declaration, NetworkMessage},
+};
+use crate::Now;
+use core::{fmt, time::Duration};
+use face::{Face, Region};
+use query::Queries;
+use std::collections::{BTreeMap, VecDeque};
+use tables::Tables;
+use waiting::WaitingRoom;
+
+/// The number of a face, chosen by the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FaceId(pub u32);
+
+impl fmt::Debug for FaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "face {}", self.0)
+    }
+}
+
+/// The tables of a node and the rules that work on them.
+///
+/// | Family | Methods |
+/// | --- | --- |
+/// | input | [`handle_face_up`](Self::handle_face_up), [`handle_message`](Self::handle_message), [`handle_face_down`](Self::handle_face_down), [`handle_timeout`](Self::handle_timeout) |
+/// | output | [`poll_transmit`](Self::poll_transmit) until `None`, then [`poll_timeout`](Self::poll_timeout) |
+/// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote) |
+///
+/// After each input, drain [`poll_transmit`](Self::poll_transmit): the queue of outputs is bounded by
+/// what one input can cause, which is one message per face for data, and one per declared key for an
+/// interest. Outputs for one face keep their order; those for different faces may be handed on in any.
+#[derive(Debug)]
+pub struct Node {
+    config: NodeConfig,
+    faces: BTreeMap<FaceId, Face>,
+    tables: Tables,
+    /// Rises with each change that may alter a route of data.
+    version: u64,
+    queries: Queries,
+    /// Interests whose D_FINAL waits for others, by asker and interest id.
+    waiting: WaitingRoom,
+    hlc: Option<Hlc>,
+    link_state_sn: u64,
+    out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
+    stats: NodeStats,
+}
+
+impl Node {
+    /// A node without faces.
+    #[must_use]
+    pub fn new(config: NodeConfig) -> Self {
+        Self {
+            faces: BTreeMap::new(),
+            tables: Tables::new(),
+            version: 0,
+            queries: Queries::default(),
+            waiting: WaitingRoom::default(),
+            hlc: config.timestamping.then(|| Hlc::new(config.zid)),
+            link_state_sn: 0,
+            out: VecDeque::new(),
+            stats: NodeStats::default(),
+            config,
+        }
+    }
+
+    /// A link to `remote` is open, or (`local`) a session of this process has started. A local face is
+    /// a client, whatever `remote` says. A face of that number that is still there is taken down first.
+    pub fn handle_face_up(&mut self, now: Now, id: FaceId, remote: Remote, local: bool) {
+        self.handle_face_down(now, id);
+        let face = Face::new(self.config.mode, remote, local, now.mono, &self.config.limits);
+        let (told_all, region) = (face.told_all, face.region);
+        self.faces.insert(id, face);
+        self.version += 1;
+        self.greet(id);
+        if told_all {
+            self.tell_all(id);
+        }
+        match region {
+            // Until it hears this a peer sends us everything.
+            Region::Peers if told_all => self.send_declare(id, Some(0), Declaration::Final),
+            Region::Routers if told_all => self.ask_all(id),
+            _ => {}
+        }
+    }
+
+    /// The link is lost or closed, the session has ended. What it declared is withdrawn, what it was
+    /// asked ends, what it asked is forgotten. An unknown face is none of our business.
+    pub fn handle_face_down(&mut self, _now: Now, id: FaceId) {
+        let Some(face) = self.faces.get_mut(&id) else { return };
+        // It is told nothing any more, not even of its own end.
+        face.told_all = false;
+        face.watches.clear();
+        face.announced = Default::default();
+        let region = face.region;
+        self.drop_queries_of(id);
+        self.waiting.remove_all(id);
+        self.withdraw_forwarded(id, None);
+        self.stop_waiting_for(id);
+        self.withdraw_all(id);
+        self.faces.remove(&id);
+        self.version += 1;
+        if region != Region::Clients {
+            self.tell_links();
+        }
+    }
+
+    /// A face said `message`.
+    ///
+    /// # Errors
+    /// What costs the face its connection; see [`FaceError`].
+    pub fn handle_message(
+        &mut self,
+        now: Now,
+        id: FaceId,
+        message: NetworkMessage,
+        reliability: Reliability,
+    ) -> Result<(), FaceError> {
+        match message {
+            NetworkMessage::Push(_) => self.handle_push(now, id, message, reliability),
+            NetworkMessage::Request(request) => self.handle_request(now, id, request, reliability),
+            NetworkMessage::Response(response) => self.handle_response(id, response, reliability),
+            NetworkMessage::ResponseFinal(end) => self.handle_response_final(id, end.id),
+            NetworkMessage::Declare(declare) => self.handle_declare(id, declare),
+            NetworkMessage::Interest(interest) => self.handle_interest(now, id, &interest),
+            NetworkMessage::Oam(oam) => self.handle_oam(id, &oam),
+        }
+    }
+
+    /// The time of [`Self::poll_timeout`] has come. Too early does no harm.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.expire_queries(now);
+        self.expire_interests(now);
+    }
+
+    /// The next message to send, and to whom.
+    pub fn poll_transmit(&mut self) -> Option<(FaceId, NetworkMessage, Reliability)> {
+        self.out.pop_front()
+    }
+
+    /// All messages at once, in exchange for an empty queue: nothing is moved. The same as
+    /// [`Self::poll_transmit`] until nothing comes.
+    pub fn take_transmits(&mut self, into: &mut VecDeque<(FaceId, NetworkMessage, Reliability)>) {
+        debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
+        core::mem::swap(&mut self.out, into);
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called, on the monotonic clock.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        [self.queries.next_deadline(), self.waiting.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self) -> NodeStats {
+        self.stats
+    }
+
+    /// Who is at a face; `None`: there is no such face.
+    #[must_use]
+    pub fn remote(&self, id: FaceId) -> Option<Remote> {
+        self.faces.get(&id).map(|face| face.remote)
+    }
+}

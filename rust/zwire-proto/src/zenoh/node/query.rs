@@ -1,0 +1,255 @@
+//! REQUEST, RESPONSE and RESPONSE_FINAL (`zenoh-behaviour` 3.9, 5.4).
+//!
+//! Each request that comes in becomes a query with one branch per face that is asked. A branch ends
+//! with the face's RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query,
+//! with exactly one RESPONSE_FINAL to the asker.
+
+use super::{
+    FaceError, FaceId, Node,
+    face::{Face, Pending, Region, relays},
+    tables::{Kind, merge},
+};
+use crate::{
+    Now,
+    zenoh::{
+        KeyExpr, Qos, Reliability,
+        wire::{
+            Err as ErrBody, NetworkMessage, QueryTarget, QueryableInfo, Request, ResponderId, Response,
+            ResponseBody, ResponseFinal, WireExpr,
+        },
+    },
+};
+use bytes::Bytes;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the error of a branch says that took too long.
+const TIMEOUT: &[u8] = b"Timeout";
+
+/// A request of somebody, while it has branches.
+#[derive(Debug)]
+struct Query {
+    source: FaceId,
+    rid: u32,
+    qos: Qos,
+    branches: BTreeSet<(FaceId, u32)>,
+}
+
+/// All requests that wait for their end.
+#[derive(Debug, Default)]
+pub(super) struct Queries {
+    next: u64,
+    open: BTreeMap<u64, Query>,
+    deadlines: BTreeSet<(Duration, FaceId, u32)>,
+}
+
+impl Queries {
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(deadline, _, _)| *deadline)
+    }
+}
+
+impl Node {
+    pub(super) fn handle_request(
+        &mut self,
+        now: Now,
+        from: FaceId,
+        request: Request,
+        reliability: Reliability,
+    ) -> Result<(), FaceError> {
+        self.stats.requests_in += 1;
+        let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
+        let bound = self.config.limits.queries;
+        if face.queries.len() >= bound {
+            return Err(FaceError::TooManyQueries { bound });
+        }
+        let targets = match face.resolve(&request.key) {
+            Some(key) => self.query_targets(from, &key, request.target),
+            None => {
+                self.stats.invalid_keys += 1;
+                Vec::new()
+            }
+        };
+        if targets.is_empty() {
+            self.send_final(from, request.id, request.qos);
+            return Ok(());
+        }
+        let timeout = match request.timeout_ms {
+            // Zero is no useful timeout.
+            None | Some(0) => self.config.query_timeout,
+            Some(ms) => Duration::from_millis(ms),
+        };
+        let deadline = now.mono.saturating_add(timeout);
+        let number = self.queries.next;
+        self.queries.next += 1;
+        let mut query = Query { source: from, rid: request.id, qos: request.qos, branches: BTreeSet::new() };
+        for (to, key) in targets {
+            let Some(face) = self.faces.get_mut(&to) else { continue };
+            let rid = face.new_rid();
+            face.pending.insert(rid, Pending { query: number, deadline });
+            self.queries.deadlines.insert((deadline, to, rid));
+            query.branches.insert((to, rid));
+            self.stats.requests_out += 1;
+            let copy = Request { id: rid, key, timestamp: None, node_id: 0, ..request.clone() };
+            self.out.push_back((to, NetworkMessage::Request(copy), reliability));
+        }
+        self.queries.open.insert(number, query);
+        if let Some(face) = self.faces.get_mut(&from) {
+            face.queries.insert(number);
+        }
+        Ok(())
+    }
+
+    /// The faces that are asked, and how the key is written there.
+    fn query_targets(&self, from: FaceId, key: &KeyExpr, target: QueryTarget) -> Vec<(FaceId, WireExpr)> {
+        let Some(source) = self.faces.get(&from) else { return Vec::new() };
+        // Per face the merged info; `None` where not all is known that the face declares.
+        let mut candidates: BTreeMap<FaceId, Option<QueryableInfo>> = BTreeMap::new();
+        for resource in self.tables.matching(key) {
+            let includes = resource.key.includes(key);
+            for (id, info) in resource.entities(Kind::Queryable) {
+                let info = QueryableInfo { complete: info.complete && includes, ..info };
+                let merged = candidates.entry(id).or_default();
+                *merged = Some(merged.map_or(info, |old| merge(old, info)));
+            }
+        }
+        for (id, _) in self.faces.iter().filter(|(_, face)| face.may_want(Kind::Queryable, key)) {
+            candidates.entry(*id).or_default();
+        }
+        let mut candidates: Vec<(FaceId, &Face, Option<QueryableInfo>)> = candidates
+            .into_iter()
+            .filter_map(|(id, info)| Some((id, self.faces.get(&id)?, info)))
+            .filter(|(id, face, _)| relays(self.config.mode, (from, source), (*id, face)))
+            .collect();
+        match target {
+            QueryTarget::All => {}
+            QueryTarget::AllComplete => candidates.retain(|(_, _, info)| info.is_none_or(|i| i.complete)),
+            QueryTarget::BestMatching => {
+                // In each region the nearest complete one, or all.
+                for region in [Region::Clients, Region::Peers, Region::Routers] {
+                    let nearest = candidates
+                        .iter()
+                        .filter(|(_, face, _)| face.region == region)
+                        .filter_map(|(id, _, info)| info.filter(|i| i.complete).map(|i| (i.distance, *id)))
+                        .min();
+                    if let Some((_, nearest)) = nearest {
+                        candidates.retain(|(id, face, _)| face.region != region || *id == nearest);
+                    }
+                }
+            }
+        }
+        candidates.into_iter().map(|(id, face, _)| (id, face.wire_expr(key))).collect()
+    }
+
+    pub(super) fn handle_response(
+        &mut self,
+        from: FaceId,
+        mut response: Response,
+        reliability: Reliability,
+    ) -> Result<(), FaceError> {
+        let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
+        let Some(query) = face.pending.get(&response.id).and_then(|p| self.queries.open.get(&p.query)) else {
+            self.stats.unknown_requests += 1;
+            return Ok(());
+        };
+        // Keys of responses are always full strings; only an error may come without one.
+        response.key = match face.resolve(&response.key) {
+            Some(key) => WireExpr::full(key.into_text()),
+            None if response.key.is_empty() && matches!(response.body, ResponseBody::Err(_)) => {
+                WireExpr::EMPTY
+            }
+            None => {
+                self.stats.invalid_keys += 1;
+                return Ok(());
+            }
+        };
+        response.id = query.rid;
+        response.timestamp = None;
+        self.stats.responses += 1;
+        self.out.push_back((query.source, NetworkMessage::Response(response), reliability));
+        Ok(())
+    }
+
+    pub(super) fn handle_response_final(&mut self, from: FaceId, rid: u32) -> Result<(), FaceError> {
+        if !self.faces.contains_key(&from) {
+            return Err(FaceError::UnknownFace);
+        }
+        if !self.end_branch(from, rid) {
+            self.stats.unknown_requests += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends the branches whose time is over, each with an error of its own.
+    pub(super) fn expire_queries(&mut self, now: Now) {
+        while let Some((deadline, face, rid)) = self.queries.deadlines.first().copied() {
+            if deadline > now.mono {
+                return;
+            }
+            let query = self
+                .faces
+                .get(&face)
+                .and_then(|f| Some((f.remote.zid, self.queries.open.get(&f.pending.get(&rid)?.query)?)));
+            if let Some((zid, query)) = query {
+                let error = Response {
+                    id: query.rid,
+                    key: WireExpr::EMPTY,
+                    qos: query.qos,
+                    timestamp: None,
+                    responder: Some(ResponderId { zid, eid: 0 }),
+                    ts_stack: None,
+                    body: ResponseBody::Err(ErrBody {
+                        payload: Bytes::from_static(TIMEOUT),
+                        ..ErrBody::default()
+                    }),
+                };
+                self.out.push_back((query.source, NetworkMessage::Response(error), Reliability::Reliable));
+                self.stats.query_timeouts += 1;
+            }
+            self.end_branch(face, rid);
+            self.queries.deadlines.remove(&(deadline, face, rid));
+        }
+    }
+
+    /// A face is gone: it answers no more, and nobody waits for its answers.
+    pub(super) fn drop_queries_of(&mut self, id: FaceId) {
+        let Some(face) = self.faces.get_mut(&id) else { return };
+        let asked: Vec<u32> = face.pending.keys().copied().collect();
+        let own = core::mem::take(&mut face.queries);
+        for number in own {
+            let Some(query) = self.queries.open.remove(&number) else { continue };
+            for (to, rid) in query.branches {
+                if let Some(pending) = self.faces.get_mut(&to).and_then(|face| face.pending.remove(&rid)) {
+                    self.queries.deadlines.remove(&(pending.deadline, to, rid));
+                }
+            }
+        }
+        for rid in asked {
+            self.end_branch(id, rid);
+        }
+    }
+
+    /// Ends one branch, and with the last one the query. Returns whether there was one.
+    fn end_branch(&mut self, face: FaceId, rid: u32) -> bool {
+        let Some(pending) = self.faces.get_mut(&face).and_then(|f| f.pending.remove(&rid)) else {
+            return false;
+        };
+        self.queries.deadlines.remove(&(pending.deadline, face, rid));
+        let Some(query) = self.queries.open.get_mut(&pending.query) else { return false };
+        query.branches.remove(&(face, rid));
+        if query.branches.is_empty() {
+            let (source, rid, qos) = (query.source, query.rid, query.qos);
+            self.queries.open.remove(&pending.query);
+            if let Some(face) = self.faces.get_mut(&source) {
+                face.queries.remove(&pending.query);
+            }
+            self.send_final(source, rid, qos);
+        }
+        true
+    }
+
+    fn send_final(&mut self, to: FaceId, rid: u32, qos: Qos) {
+        let message = ResponseFinal { id: rid, qos, timestamp: None };
+        self.out.push_back((to, NetworkMessage::ResponseFinal(message), Reliability::Reliable));
+    }
+}

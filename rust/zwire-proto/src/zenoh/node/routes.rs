@@ -1,0 +1,94 @@
+//! Remembered routes of one face.
+
+use super::FaceId;
+use crate::zenoh::wire::WireExpr;
+use hashbrown::{Equivalent, HashMap};
+
+/// The memory of an entry beside its texts: map slot, key expression, vector.
+const ENTRY: usize = 160;
+/// The memory of a target beside its text.
+const TARGET: usize = 56;
+
+/// A key as it stands in messages of the face, and the router whose tree the message follows.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RouteKey {
+    node_id: u16,
+    key: WireExpr,
+}
+
+#[derive(Hash)]
+struct RouteKeyRef<'a> {
+    node_id: u16,
+    key: &'a WireExpr,
+}
+
+impl Equivalent<RouteKey> for RouteKeyRef<'_> {
+    fn equivalent(&self, other: &RouteKey) -> bool {
+        self.node_id == other.node_id && *self.key == other.key
+    }
+}
+
+/// Where messages with one key go.
+#[derive(Debug)]
+pub(super) struct Route {
+    /// The version of the tables that it was worked out from.
+    pub(super) version: u64,
+    /// Face by face, and how the key is written there; `None`: as it came.
+    pub(super) targets: Box<[(FaceId, Option<WireExpr>)]>,
+}
+
+/// Routes by the key on the wire, so that a message whose key was there before is neither resolved nor
+/// matched. Bounded in bytes, because peers choose keys: when the younger half is full, it becomes the
+/// older half, and what was the older half is forgotten.
+#[derive(Debug)]
+pub(super) struct RouteCache {
+    bound: usize,
+    young: HashMap<RouteKey, Route>,
+    young_bytes: usize,
+    old: HashMap<RouteKey, Route>,
+}
+
+impl RouteCache {
+    pub(super) fn new(bound: usize) -> Self {
+        Self { bound: bound / 2, young: HashMap::new(), young_bytes: 0, old: HashMap::new() }
+    }
+
+    /// The route of `key`, if it was worked out from this version of the tables.
+    pub(super) fn get(&mut self, version: u64, node_id: u16, key: &WireExpr) -> Option<&Route> {
+        let asked = RouteKeyRef { node_id, key };
+        if !self.old.is_empty()
+            && let Some((key, route)) = self.old.remove_entry(&asked)
+            && route.version == version
+        {
+            self.put(key, route);
+        }
+        self.young.get(&asked).filter(|route| route.version == version)
+    }
+
+    /// Remembers a route.
+    pub(super) fn insert(&mut self, node_id: u16, key: &WireExpr, route: Route) {
+        // A copy: a slice would keep the receive buffer alive.
+        let key = WireExpr { suffix: key.suffix.as_str().into(), ..key.clone() };
+        self.put(RouteKey { node_id, key }, route);
+    }
+
+    fn put(&mut self, key: RouteKey, route: Route) {
+        let cost = cost(&key, &route);
+        if self.young_bytes + cost > self.bound {
+            self.old = core::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        if cost <= self.bound {
+            self.young_bytes += cost;
+            // An entry of an older version stands for the same key and is counted twice until the
+            // halves change: never too little.
+            self.young.insert(key, route);
+        }
+    }
+}
+
+fn cost(key: &RouteKey, route: &Route) -> usize {
+    let targets: usize =
+        route.targets.iter().map(|(_, key)| TARGET + key.as_ref().map_or(0, |key| key.suffix.len())).sum();
+    ENTRY + key.key.suffix.len() + targets
+}

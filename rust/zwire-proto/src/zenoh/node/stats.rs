@@ -1,0 +1,36 @@
+//! What a node counts.
+
+/// Counters since the start. All rise; their reasons are those of `zenoh-behaviour` 2.12.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// PUSH received.
+    pub pushes_in: u64,
+    /// PUSH sent, one per face.
+    pub pushes_out: u64,
+    /// PUSH that nobody wanted.
+    pub pushes_unmatched: u64,
+    /// REQUEST received.
+    pub requests_in: u64,
+    /// REQUEST sent, one per face.
+    pub requests_out: u64,
+    /// RESPONSE passed on.
+    pub responses: u64,
+    /// Branches of queries that ended by timeout.
+    pub query_timeouts: u64,
+    /// Interests that were answered although not everybody who was asked had answered.
+    pub interest_timeouts: u64,
+    /// Messages dropped because their key has an unknown scope or is not a key expression.
+    pub invalid_keys: u64,
+    /// PUT dropped because its timestamp lies in the future.
+    pub future_dropped: u64,
+    /// PUT that got another timestamp because its own lies in the future.
+    pub future_replaced: u64,
+    /// RESPONSE and RESPONSE_FINAL to no pending request: late, or invented.
+    pub unknown_requests: u64,
+    /// Messages that the rules ignore: an id that does not exist, an interest that is not allowed.
+    pub ignored: u64,
+    /// Routes taken from the cache.
+    pub route_hits: u64,
+    /// Routes worked out.
+    pub route_misses: u64,
+}

@@ -1,0 +1,178 @@
+//! What all faces declared, by key.
+
+use super::{FaceId, trie::Trie};
+use crate::zenoh::{KeyExpr, wire::QueryableInfo};
+use std::collections::BTreeMap;
+
+/// What can be declared on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Subscriber = 0,
+    Queryable = 1,
+    Token = 2,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Subscriber, Self::Queryable, Self::Token];
+}
+
+/// A declaration of a face: its id, and a number that tells apart the keys that a face declared with
+/// the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EntityId {
+    pub(super) id: u32,
+    pub(super) nth: u32,
+}
+
+/// A key on which something is declared.
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) key: KeyExpr,
+    entities: [BTreeMap<(FaceId, EntityId), QueryableInfo>; 3],
+}
+
+impl Resource {
+    /// Who declared entities of `kind` on this key, by face; a face with several comes several times.
+    pub(super) fn entities(&self, kind: Kind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
+        self.entities[kind as usize].iter().map(|((face, _), info)| (*face, *info))
+    }
+}
+
+/// The number of a [`Resource`].
+pub(super) type ResourceId = u32;
+
+/// All resources.
+#[derive(Debug)]
+pub(super) struct Tables {
+    resources: Vec<Option<Resource>>,
+    free: Vec<ResourceId>,
+    by_key: BTreeMap<KeyExpr, ResourceId>,
+    trie: Trie,
+}
+
+impl Tables {
+    pub(super) fn new() -> Self {
+        Self { resources: Vec::new(), free: Vec::new(), by_key: BTreeMap::new(), trie: Trie::new() }
+    }
+
+    /// Adds an entity, or gives it another info.
+    pub(super) fn insert(
+        &mut self,
+        key: &KeyExpr,
+        kind: Kind,
+        face: FaceId,
+        entity: EntityId,
+        info: QueryableInfo,
+    ) -> ResourceId {
+        let id = match self.by_key.get(key) {
+            Some(id) => *id,
+            None => self.create(key.clone()),
+        };
+        if let Some(resource) = &mut self.resources[id as usize] {
+            resource.entities[kind as usize].insert((face, entity), info);
+        }
+        id
+    }
+
+    /// Removes an entity, and its resource if that was the last one on it.
+    pub(super) fn remove(&mut self, id: ResourceId, kind: Kind, face: FaceId, entity: EntityId) {
+        let Some(slot) = self.resources.get_mut(id as usize) else { return };
+        let Some(resource) = slot else { return };
+        resource.entities[kind as usize].remove(&(face, entity));
+        if resource.entities.iter().all(BTreeMap::is_empty) {
+            self.by_key.remove(&resource.key);
+            self.trie.remove(&resource.key, id);
+            *slot = None;
+            self.free.push(id);
+        }
+    }
+
+    /// A resource by its number.
+    pub(super) fn get(&self, id: ResourceId) -> Option<&Resource> {
+        self.resources.get(id as usize)?.as_ref()
+    }
+
+    /// The resource on exactly this key.
+    pub(super) fn exact(&self, key: &KeyExpr) -> Option<&Resource> {
+        self.get(*self.by_key.get(key)?)
+    }
+
+    /// All resources, by key.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Resource> {
+        self.by_key.values().filter_map(|id| self.get(*id))
+    }
+
+    /// The resources whose key intersects `key`, in no particular order.
+    pub(super) fn matching(&self, key: &KeyExpr) -> impl Iterator<Item = &Resource> {
+        self.trie
+            .candidates(key)
+            .into_iter()
+            .filter_map(|id| self.get(id))
+            .filter(move |resource| resource.key.intersects(key))
+    }
+
+    fn create(&mut self, key: KeyExpr) -> ResourceId {
+        let resource = Some(Resource { key: key.clone(), entities: Default::default() });
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.resources[id as usize] = resource;
+                id
+            }
+            None => {
+                // Every resource costs a face more than 100 bytes of its budget.
+                let id = ResourceId::try_from(self.resources.len()).expect("fewer than 2³² resources");
+                self.resources.push(resource);
+                id
+            }
+        };
+        self.trie.insert(&key, id);
+        self.by_key.insert(key, id);
+        id
+    }
+}
+
+/// One info for several queryables: complete if one is, and the nearest of those that decide that
+/// (`zenoh-behaviour` 5.4).
+pub(super) fn merge(a: QueryableInfo, b: QueryableInfo) -> QueryableInfo {
+    match (a.complete, b.complete) {
+        (true, false) => a,
+        (false, true) => b,
+        _ => QueryableInfo { complete: a.complete, distance: a.distance.min(b.distance) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> KeyExpr {
+        KeyExpr::new(text).unwrap()
+    }
+
+    const FIRST: EntityId = EntityId { id: 1, nth: 0 };
+
+    #[test]
+    fn a_resource_lives_as_long_as_its_last_entity() {
+        let mut tables = Tables::new();
+        let info = QueryableInfo::default();
+        let id = tables.insert(&key("a/*"), Kind::Subscriber, FaceId(1), FIRST, info);
+        assert_eq!(tables.insert(&key("a/*"), Kind::Token, FaceId(2), FIRST, info), id);
+        tables.remove(id, Kind::Subscriber, FaceId(1), FIRST);
+        assert_eq!(tables.matching(&key("a/b")).count(), 1);
+        assert_eq!(tables.exact(&key("a/*")).unwrap().entities(Kind::Subscriber).count(), 0);
+        tables.remove(id, Kind::Token, FaceId(2), FIRST);
+        assert!(tables.exact(&key("a/*")).is_none());
+        assert_eq!(tables.matching(&key("a/b")).count(), 0);
+        // The number is used again.
+        assert_eq!(tables.insert(&key("b"), Kind::Token, FaceId(2), FIRST, info), id);
+    }
+
+    #[test]
+    fn merging_prefers_complete_then_near() {
+        let info = |complete, distance| QueryableInfo { complete, distance };
+        assert_eq!(merge(info(true, 9), info(false, 1)), info(true, 9));
+        assert_eq!(merge(info(false, 1), info(true, 9)), info(true, 9));
+        assert_eq!(merge(info(true, 9), info(true, 4)), info(true, 4));
+        assert_eq!(merge(info(false, 3), info(false, 4)), info(false, 3));
+    }
+}

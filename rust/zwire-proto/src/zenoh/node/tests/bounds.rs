@@ -1,0 +1,133 @@
+//! A face that wants too much is closed, and nobody else notices.
+
+use super::*;
+use crate::{Origin, zenoh::wire::CloseReason};
+
+fn bounded(limits: impl FnOnce(&mut FaceLimits)) -> World {
+    let mut world = World::hub();
+    limits(&mut world.node.config.limits);
+    for face in 1..=3 {
+        world.up(face, WhatAmI::Client);
+    }
+    world
+}
+
+/// Face 1 repeats `message(n)` until it is refused; then it goes, and 2 and 3 work as before.
+#[track_caller]
+fn refused(world: &mut World, message: impl Fn(u32) -> NetworkMessage) -> (u32, FaceError) {
+    world.says(2, d_sub(1, "well"));
+    let (count, error) = (0..100_000)
+        .find_map(|n| world.try_says(1, message(n)).err().map(|error| (n, error)))
+        .expect("there is a bound");
+    assert_eq!(error.origin(), Origin::Remote);
+    assert!(error.close_reason().is_some());
+    assert_eq!(world.says(3, put("well", "1")), ["2: well PUT 1"]);
+    world.down(1);
+    assert_eq!(world.says(3, put("well", "2")), ["2: well PUT 2"]);
+    assert_eq!(world.node.tables.all().count(), 1);
+    (count, error)
+}
+
+#[test]
+fn declarations_are_bounded_in_bytes() {
+    let limits = |limits: &mut FaceLimits| limits.table_bytes = 1 << 20;
+    let text = |n| format!("some/key/{n}");
+    for message in [
+        &(|n| d_sub(n, &text(n))) as &dyn Fn(u32) -> NetworkMessage,
+        &|n| d_qabl(n, &text(n), false, 0),
+        &|n| d_token(n, &text(n)),
+        // One id, one key, again and again under other ids: each costs.
+        &|n| d_sub(n, "x"),
+        &|n| d_sub(1, &text(n)),
+        &|n| d_key(n as u16, &text(n)),
+        &|n| interest(n, InterestMode::Future, "S", Some(&text(n))),
+    ] {
+        let (count, error) = refused(&mut bounded(limits), message);
+        assert!((1000..5000).contains(&count), "{count}");
+        assert!(matches!(error, FaceError::TableFull { bound: 1_048_576, .. }), "{error}");
+        assert_eq!(error.close_reason(), Some(CloseReason::GENERIC));
+    }
+    // A long key costs its length.
+    let (count, _) = refused(&mut bounded(limits), |n| d_sub(n, &format!("{n}{}", "x".repeat(60_000))));
+    assert_eq!(count, 17);
+}
+
+#[test]
+fn undeclaring_gives_the_budget_back() {
+    let mut world = bounded(|limits| limits.table_bytes = 10_000);
+    for n in 0..1000 {
+        world.says(1, d_sub(n, &format!("a/{n}")));
+        world.says(1, d_key(7, &format!("a/{n}")));
+        world.says(1, interest(n, InterestMode::Future, "T", Some("a/*")));
+        world.says(1, interest(n, InterestMode::Future, "T", None));
+        world.says(1, u_sub(n));
+        world.says(1, u_key(7));
+        world.says(1, no_interest(n));
+    }
+}
+
+#[test]
+fn the_number_of_interests_is_bounded() {
+    let mut world = bounded(|limits| limits.interests = 100);
+    let (count, error) =
+        refused(&mut world, |n| interest(n, InterestMode::CurrentFuture, "SQT", Some(&format!("k/{n}"))));
+    assert_eq!((count, error), (100, FaceError::TooManyInterests { bound: 100 }));
+}
+
+#[test]
+fn unfinished_queries_are_bounded_and_end_with_their_asker() {
+    let mut world = bounded(|limits| limits.queries = 100);
+    world.says(2, d_qabl(1, "q", false, 0));
+    for rid in 0..100 {
+        assert_eq!(world.says(1, get(rid, "q")).len(), 1);
+    }
+    assert_eq!(world.try_says(1, get(100, "q")), Err(FaceError::TooManyQueries { bound: 100 }));
+    // One that ends makes room.
+    world.says(2, end(1));
+    assert_eq!(world.says(1, get(100, "q")).len(), 1);
+    world.down(1);
+    assert_eq!(world.node.poll_timeout(), None);
+    assert!(world.node.faces.values().all(|face| face.pending.is_empty()));
+}
+
+#[test]
+fn a_face_that_is_not_there_is_the_drivers_mistake() {
+    let mut world = World::hub();
+    for message in [put("a", ""), d_sub(1, "a"), get(1, "a"), reply(1, "a", ""), end(1), no_interest(1)] {
+        let error = world.try_says(7, message).unwrap_err();
+        assert_eq!(error, FaceError::UnknownFace);
+        assert_eq!((error.origin(), error.close_reason()), (Origin::Local, None));
+    }
+    assert!(world.down(7).is_empty());
+}
+
+#[test]
+fn nothing_is_left_of_a_face_that_went() {
+    let mut world = bounded(|_| {});
+    world.says(1, d_key(1, "a/b"));
+    world.says(1, d_sub(1, "1S:/c/d/e/f/g/h/i/j"));
+    world.says(1, d_qabl(1, "**", true, 0));
+    world.says(1, d_token(1, "t"));
+    world.says(1, interest(1, InterestMode::CurrentFuture, "SQT", None));
+    world.says(2, get(1, "x"));
+    assert_eq!(world.down(1), ["2: FINAL 1"]);
+    assert_eq!(world.node.tables.all().count(), 0);
+    assert!(world.node.queries.next_deadline().is_none());
+    assert!(world.says(2, d_sub(1, "x")).is_empty());
+}
+
+#[test]
+fn long_keys_with_wildcards_are_refused_and_shorter_ones_are_dear() {
+    let mut world = bounded(|limits| limits.table_bytes = 1 << 20);
+    world.says(2, d_sub(1, "**"));
+    let plain = "x".repeat(60_000);
+    assert_eq!(world.says(3, put(&plain, "")).len(), 1);
+    assert!(world.says(3, put(&format!("*/{plain}"), "")).is_empty());
+    assert!(world.says(3, d_sub(1, &format!("*/{plain}"))).is_empty());
+    assert_eq!(world.says(3, get(1, &format!("*/{plain}"))), ["3: FINAL 1"]);
+    assert_eq!(world.node.stats().invalid_keys, 3);
+    let (count, _) = refused(&mut bounded(|l| l.table_bytes = 1 << 20), |n| {
+        d_sub(n, &format!("*/{n}{}", "x".repeat(4000)))
+    });
+    assert_eq!(count, 4);
+}

@@ -1,0 +1,97 @@
+//! Interests whose D_FINAL waits for others.
+
+use super::FaceId;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who asks, and under which id.
+pub(super) type Asker = (FaceId, u32);
+
+/// All interests that wait, and the next that has waited long enough.
+#[derive(Debug, Default)]
+pub(super) struct WaitingRoom {
+    waiting: BTreeMap<Asker, (BTreeSet<FaceId>, Duration)>,
+    deadlines: BTreeSet<(Duration, Asker)>,
+}
+
+impl WaitingRoom {
+    /// How many of `face` wait, counted up to `bound`.
+    pub(super) fn count(&self, face: FaceId, bound: usize) -> usize {
+        self.waiting.range((face, 0)..=(face, u32::MAX)).take(bound).count()
+    }
+
+    /// `asker` waits for all of `on`, until `deadline`.
+    pub(super) fn insert(&mut self, asker: Asker, on: BTreeSet<FaceId>, deadline: Duration) {
+        self.remove(asker);
+        self.deadlines.insert((deadline, asker));
+        self.waiting.insert(asker, (on, deadline));
+    }
+
+    /// `asker` waits no more.
+    pub(super) fn remove(&mut self, asker: Asker) {
+        if let Some((_, deadline)) = self.waiting.remove(&asker) {
+            self.deadlines.remove(&(deadline, asker));
+        }
+    }
+
+    /// `face` is gone and waits for nothing any more.
+    pub(super) fn remove_all(&mut self, face: FaceId) {
+        let own: Vec<Asker> =
+            self.waiting.range((face, 0)..=(face, u32::MAX)).map(|(asker, _)| *asker).collect();
+        own.into_iter().for_each(|asker| self.remove(asker));
+    }
+
+    /// `of` has told `asker` all it knows. Returns whether that was the last one, and the wait is over.
+    pub(super) fn answered(&mut self, asker: Asker, of: FaceId) -> bool {
+        let over = self.waiting.get_mut(&asker).is_some_and(|(on, _)| on.remove(&of) && on.is_empty());
+        if over {
+            self.remove(asker);
+        }
+        over
+    }
+
+    /// `of` has told everybody all it knows, or is gone. Returns those whose wait is over.
+    pub(super) fn answered_all(&mut self, of: FaceId) -> Vec<Asker> {
+        let askers: Vec<Asker> = self.waiting.keys().copied().collect();
+        askers.into_iter().filter(|asker| self.answered(*asker, of)).collect()
+    }
+
+    /// The next one that has waited long enough.
+    pub(super) fn expire(&mut self, now: Duration) -> Option<Asker> {
+        let (deadline, asker) = *self.deadlines.first()?;
+        if deadline > now {
+            return None;
+        }
+        self.remove(asker);
+        Some(asker)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_wait_ends_with_the_last_answer_or_with_its_time() {
+        let mut room = WaitingRoom::default();
+        let on = || BTreeSet::from([FaceId(8), FaceId(9)]);
+        room.insert((FaceId(1), 5), on(), 2 * MS);
+        room.insert((FaceId(1), 6), on(), MS);
+        room.insert((FaceId(2), 5), on(), 3 * MS);
+        assert_eq!((room.count(FaceId(1), 10), room.count(FaceId(1), 1)), (2, 1));
+        assert_eq!(room.next_deadline(), Some(MS));
+        assert!(!room.answered((FaceId(1), 5), FaceId(8)));
+        assert!(!room.answered((FaceId(1), 5), FaceId(8)));
+        assert_eq!(room.answered_all(FaceId(9)), [(FaceId(1), 5)]);
+        assert_eq!(room.expire(MS), Some((FaceId(1), 6)));
+        assert_eq!(room.expire(MS), None);
+        room.remove_all(FaceId(2));
+        assert_eq!((room.next_deadline(), room.waiting.len()), (None, 0));
+    }
+}

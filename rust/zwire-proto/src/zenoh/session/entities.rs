@@ -1,0 +1,413 @@
+//! What the application has declared (`zenoh-behaviour` 3.2, 3.4, 3.6, 3.8, 3.10).
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Result, Session,
+    error::SessionError,
+    interest::Kind,
+    types::{EntityId, Locality, PublisherOptions, QuerierOptions, QueryableOptions, SubscriberOptions},
+};
+use crate::{
+    Now,
+    zenoh::{
+        KeyExpr,
+        wire::{Declaration, QueryTarget, QueryableInfo, WireExpr},
+    },
+};
+
+/// A key as the application and as the network writes it: without and with the namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) inner: KeyExpr,
+    pub(super) outer: KeyExpr,
+}
+
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    pub(super) key: Key,
+    pub(super) origin: Locality,
+}
+
+#[derive(Debug)]
+pub(super) struct Queryable {
+    pub(super) key: Key,
+    pub(super) complete: bool,
+    pub(super) origin: Locality,
+    /// Its id on this link; 0: not declared.
+    id: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Publisher {
+    pub(super) key: Key,
+    pub(super) options: PublisherOptions,
+    pub(super) interest: Option<u32>,
+    pub(super) matching: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Querier {
+    pub(super) key: Key,
+    pub(super) options: QuerierOptions,
+    pub(super) interest: Option<u32>,
+    pub(super) matching: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Token {
+    pub(super) key: Key,
+    id: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct LivelinessSubscriber {
+    pub(super) key: Key,
+    pub(super) interest: u32,
+}
+
+/// One D_SUBSCRIBER for all subscribers on the same key.
+#[derive(Debug, Default)]
+struct SharedSubscriber {
+    users: usize,
+    id: u32,
+}
+
+/// All of it, each kind in the order of declaration.
+#[derive(Debug, Default)]
+pub(super) struct Entities {
+    last: u32,
+    keyexprs: BTreeMap<EntityId, Key>,
+    pub(super) subscribers: BTreeMap<EntityId, Subscriber>,
+    shared_subscribers: HashMap<KeyExpr, SharedSubscriber>,
+    pub(super) queryables: BTreeMap<EntityId, Queryable>,
+    pub(super) publishers: BTreeMap<EntityId, Publisher>,
+    pub(super) queriers: BTreeMap<EntityId, Querier>,
+    pub(super) tokens: BTreeMap<EntityId, Token>,
+    pub(super) liveliness_subscribers: BTreeMap<EntityId, LivelinessSubscriber>,
+}
+
+impl Entities {
+    fn next(&mut self) -> EntityId {
+        self.last += 1;
+        EntityId(self.last)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self { last: self.last, ..Self::default() };
+    }
+}
+
+impl Queryable {
+    /// Whether a query on `key` is for it (3.8).
+    pub(super) fn answers(&self, key: &KeyExpr, target: QueryTarget) -> bool {
+        match target {
+            QueryTarget::AllComplete => self.complete && self.key.inner.includes(key),
+            QueryTarget::BestMatching | QueryTarget::All => self.key.inner.intersects(key),
+        }
+    }
+
+    const fn info(&self) -> QueryableInfo {
+        QueryableInfo { complete: self.complete, distance: 0 }
+    }
+}
+
+impl Session {
+    /// Gives a key expression a number on the link, so that publications on it are shorter.
+    ///
+    /// # Errors
+    /// The session is closed, or the key does not fit into the namespace; so with all declarations.
+    pub fn declare_keyexpr(&mut self, _now: Now, key: KeyExpr) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        self.declare_prefix(&key.outer);
+        let id = self.entities.next();
+        self.entities.keyexprs.insert(id, key);
+        Ok(id)
+    }
+
+    /// From now on samples whose keys intersect `key` come as [`Event::Sample`](super::Event::Sample).
+    ///
+    /// # Errors
+    /// See [`declare_keyexpr`](Self::declare_keyexpr).
+    pub fn declare_subscriber(
+        &mut self,
+        _now: Now,
+        key: KeyExpr,
+        options: SubscriberOptions,
+    ) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        let id = self.entities.next();
+        if options.origin.remote() {
+            let shared = self.entities.shared_subscribers.entry(key.outer.clone()).or_default();
+            shared.users += 1;
+            if shared.users == 1 {
+                self.declare_shared_subscriber(&key.outer);
+            }
+        }
+        if options.origin.local() {
+            self.turn_matching(Kind::Subscribers, &key.inner, true);
+        }
+        self.entities.subscribers.insert(id, Subscriber { key, origin: options.origin });
+        self.forget_routes();
+        Ok(id)
+    }
+
+    /// From now on queries whose keys intersect `key` come as [`Event::Query`](super::Event::Query).
+    ///
+    /// # Errors
+    /// See [`declare_keyexpr`](Self::declare_keyexpr).
+    pub fn declare_queryable(
+        &mut self,
+        _now: Now,
+        key: KeyExpr,
+        options: QueryableOptions,
+    ) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        let id = self.entities.next();
+        let inner = key.inner.clone();
+        let QueryableOptions { complete, origin } = options;
+        self.entities.queryables.insert(id, Queryable { key, complete, origin, id: 0 });
+        self.announce_queryable(id);
+        if origin.local() {
+            self.turn_matching(Kind::Queryables, &inner, true);
+        }
+        Ok(id)
+    }
+
+    /// Prepares for publications on `key`, and has [`Event::Matching`](super::Event::Matching) say whether somebody listens.
+    ///
+    /// # Errors
+    /// See [`declare_keyexpr`](Self::declare_keyexpr).
+    pub fn declare_publisher(
+        &mut self,
+        _now: Now,
+        key: KeyExpr,
+        options: PublisherOptions,
+    ) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        let id = self.entities.next();
+        let remote = options.destination.remote();
+        let interest = remote.then(|| self.add_interest(Kind::Subscribers, key.outer.clone(), None));
+        let mut publisher = Publisher { key, options, interest, matching: false };
+        publisher.matching = self.publisher_matches(&publisher);
+        self.entities.publishers.insert(id, publisher);
+        Ok(id)
+    }
+
+    /// Prepares for gets on `key`, and has [`Event::Matching`](super::Event::Matching) say whether somebody may answer.
+    ///
+    /// # Errors
+    /// See [`declare_keyexpr`](Self::declare_keyexpr).
+    pub fn declare_querier(&mut self, _now: Now, key: KeyExpr, options: QuerierOptions) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        let id = self.entities.next();
+        let remote = options.destination.remote();
+        let interest = remote.then(|| self.add_interest(Kind::Queryables, key.outer.clone(), None));
+        let mut querier = Querier { key, options, interest, matching: false };
+        querier.matching = self.querier_matches(&querier);
+        self.entities.queriers.insert(id, querier);
+        Ok(id)
+    }
+
+    /// Declares that `key` is alive as long as the token is, and the session with it.
+    ///
+    /// # Errors
+    /// See [`declare_keyexpr`](Self::declare_keyexpr).
+    pub fn declare_token(&mut self, _now: Now, key: KeyExpr) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        let id = self.entities.next();
+        let inner = key.inner.clone();
+        self.entities.tokens.insert(id, Token { key, id: 0 });
+        self.announce_token(id);
+        self.token_up(&inner, None);
+        Ok(id)
+    }
+
+    /// From now on tokens that appear or vanish come as [`Event::Sample`](super::Event::Sample); with `history` also those
+    /// that are there.
+    ///
+    /// After a loss of the link those that are there come in any case: they may be new.
+    ///
+    /// # Errors
+    /// See [`declare_keyexpr`](Self::declare_keyexpr).
+    pub fn declare_liveliness_subscriber(
+        &mut self,
+        _now: Now,
+        key: KeyExpr,
+        history: bool,
+    ) -> Result<EntityId> {
+        let key = self.outward(key)?;
+        let id = self.entities.next();
+        let interest = self.add_interest(Kind::Tokens, key.outer.clone(), Some((id, history)));
+        if history {
+            self.report_living(id, &key.inner);
+        }
+        self.entities.liveliness_subscribers.insert(id, LivelinessSubscriber { key, interest });
+        Ok(id)
+    }
+
+    /// Takes back any declaration. Queries that an undeclared queryable has not finished are finished.
+    ///
+    /// # Errors
+    /// No such entity.
+    pub fn undeclare(&mut self, now: Now, id: EntityId) -> Result<()> {
+        self.check_open()?;
+        let entities = &mut self.entities;
+        if let Some(subscriber) = entities.subscribers.remove(&id) {
+            self.undeclare_subscriber(&subscriber);
+        } else if let Some(queryable) = entities.queryables.remove(&id) {
+            self.finish_queries_of(now, id);
+            if queryable.id != 0 {
+                // The null key: the reference sends it with queryables and tokens (`zenoh-wire` 4.7).
+                let key = Some(WireExpr::EMPTY);
+                self.declare(Declaration::UndeclareQueryable { id: queryable.id, key });
+            }
+            if queryable.origin.local() {
+                self.turn_matching(Kind::Queryables, &queryable.key.inner, false);
+            }
+        } else if let Some(publisher) = entities.publishers.remove(&id) {
+            publisher.interest.into_iter().for_each(|number| self.drop_interest(number));
+        } else if let Some(querier) = entities.queriers.remove(&id) {
+            querier.interest.into_iter().for_each(|number| self.drop_interest(number));
+        } else if let Some(token) = entities.tokens.remove(&id) {
+            if token.id != 0 {
+                self.declare(Declaration::UndeclareToken { id: token.id, key: Some(WireExpr::EMPTY) });
+            }
+            self.token_down(&token.key.inner);
+        } else if let Some(subscriber) = entities.liveliness_subscribers.remove(&id) {
+            self.drop_interest(subscriber.interest);
+        } else if entities.keyexprs.remove(&id).is_none() {
+            return Err(SessionError::UnknownEntity { id, expected: "entity" });
+        }
+        Ok(())
+    }
+
+    /// With what options the publisher was declared.
+    #[must_use]
+    pub fn publisher_options(&self, id: EntityId) -> Option<&PublisherOptions> {
+        self.entities.publishers.get(&id).map(|publisher| &publisher.options)
+    }
+
+    /// With what options the querier was declared.
+    #[must_use]
+    pub fn querier_options(&self, id: EntityId) -> Option<&QuerierOptions> {
+        self.entities.queriers.get(&id).map(|querier| &querier.options)
+    }
+
+    /// The key of any entity, without the namespace.
+    #[must_use]
+    pub fn key_of(&self, id: EntityId) -> Option<&KeyExpr> {
+        let e = &self.entities;
+        let key = e.publishers.get(&id).map(|x| &x.key);
+        let key = key.or_else(|| e.subscribers.get(&id).map(|x| &x.key));
+        let key = key.or_else(|| e.queryables.get(&id).map(|x| &x.key));
+        let key = key.or_else(|| e.queriers.get(&id).map(|x| &x.key));
+        let key = key.or_else(|| e.tokens.get(&id).map(|x| &x.key));
+        let key = key.or_else(|| e.liveliness_subscribers.get(&id).map(|x| &x.key));
+        key.or_else(|| e.keyexprs.get(&id)).map(|key| &key.inner)
+    }
+
+    /// Declares everything to a new north, in the order of the reference (2.11).
+    pub(super) fn declare_everything(&mut self) {
+        let keys: Vec<_> = self.entities.keyexprs.values().map(|key| key.outer.clone()).collect();
+        for key in keys {
+            self.declare_prefix(&key);
+        }
+        self.send_all_interests();
+        let remote = self.entities.subscribers.values().filter(|subscriber| subscriber.origin.remote());
+        let keys: Vec<_> = remote.map(|subscriber| subscriber.key.outer.clone()).collect();
+        for key in keys {
+            self.declare_shared_subscriber(&key);
+        }
+        let ids: Vec<_> = self.entities.queryables.keys().copied().collect();
+        for id in ids {
+            self.announce_queryable(id);
+        }
+        let ids: Vec<_> = self.entities.tokens.keys().copied().collect();
+        for id in ids {
+            self.announce_token(id);
+        }
+    }
+
+    /// Ids are those of the link.
+    pub(super) fn entities_lose_link(&mut self) {
+        self.entities.shared_subscribers.values_mut().for_each(|subscriber| subscriber.id = 0);
+        self.entities.queryables.values_mut().for_each(|queryable| queryable.id = 0);
+        self.entities.tokens.values_mut().for_each(|token| token.id = 0);
+    }
+
+    pub(super) fn declared_subscribers(&self) -> impl Iterator<Item = (&KeyExpr, u32)> {
+        self.entities.shared_subscribers.iter().map(|(key, shared)| (key, shared.id))
+    }
+
+    pub(super) fn declared_queryables(&self) -> impl Iterator<Item = (&KeyExpr, u32, QueryableInfo)> {
+        let remote = self.entities.queryables.values().filter(|queryable| queryable.origin.remote());
+        remote.map(|queryable| (&queryable.key.outer, queryable.id, queryable.info()))
+    }
+
+    pub(super) fn declared_tokens(&self) -> impl Iterator<Item = (&KeyExpr, u32)> {
+        self.entities.tokens.values().map(|token| (&token.key.outer, token.id))
+    }
+
+    fn declare_shared_subscriber(&mut self, key: &KeyExpr) {
+        let known = self.entities.shared_subscribers.get(key).is_none_or(|shared| shared.id != 0);
+        if known {
+            return;
+        }
+        let Some(wire) = self.declare_prefix(key) else { return };
+        let Some(north) = &mut self.north else { return };
+        let id = north.next_id();
+        if let Some(shared) = self.entities.shared_subscribers.get_mut(key) {
+            shared.id = id;
+        }
+        self.declare(Declaration::Subscriber { id, key: wire });
+    }
+
+    fn undeclare_subscriber(&mut self, subscriber: &Subscriber) {
+        self.forget_routes();
+        if subscriber.origin.local() {
+            self.turn_matching(Kind::Subscribers, &subscriber.key.inner, false);
+        }
+        if !subscriber.origin.remote() {
+            return;
+        }
+        let key = &subscriber.key.outer;
+        let Some(shared) = self.entities.shared_subscribers.get_mut(key) else { return };
+        shared.users -= 1;
+        if shared.users > 0 {
+            return;
+        }
+        let id = shared.id;
+        self.entities.shared_subscribers.remove(key);
+        if id != 0 {
+            self.declare(Declaration::UndeclareSubscriber { id, key: None });
+        }
+    }
+
+    fn announce_queryable(&mut self, entity: EntityId) {
+        let Some(queryable) = self.entities.queryables.get(&entity) else { return };
+        if !queryable.origin.remote() {
+            return;
+        }
+        let (key, info) = (queryable.key.outer.clone(), queryable.info());
+        let Some(key) = self.declare_prefix(&key) else { return };
+        let Some(north) = &mut self.north else { return };
+        let id = north.next_id();
+        if let Some(queryable) = self.entities.queryables.get_mut(&entity) {
+            queryable.id = id;
+        }
+        self.declare(Declaration::Queryable { id, key, info });
+    }
+
+    fn announce_token(&mut self, entity: EntityId) {
+        let Some(token) = self.entities.tokens.get(&entity) else { return };
+        let key = token.key.outer.clone();
+        let Some(key) = self.declare_prefix(&key) else { return };
+        let Some(north) = &mut self.north else { return };
+        let id = north.next_id();
+        if let Some(token) = self.entities.tokens.get_mut(&entity) {
+            token.id = id;
+        }
+        self.declare(Declaration::Token { id, key });
+    }
+}

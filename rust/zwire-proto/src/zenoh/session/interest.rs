@@ -1,0 +1,490 @@
+//! What we want to know of the north, and what it told (`zenoh-behaviour` 4.3, 4.5).
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Session,
+    error::NorthError,
+    limits::{MAX_DECLARATIONS, MAX_DECLARED_KEY_BYTES},
+    types::EntityId,
+};
+use crate::zenoh::{
+    KeyExpr,
+    wire::{
+        Declaration, Declare, Interest as WireInterest, InterestMode, InterestOptions, NetworkMessage,
+        WireExpr,
+    },
+};
+
+/// What is declared and wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Subscribers,
+    Queryables,
+    Tokens,
+}
+
+impl Kind {
+    const fn option(self) -> InterestOptions {
+        match self {
+            Self::Subscribers => InterestOptions::SUBSCRIBERS,
+            Self::Queryables => InterestOptions::QUERYABLES,
+            Self::Tokens => InterestOptions::TOKENS,
+        }
+    }
+}
+
+/// A wish that stands as long as somebody here needs it.
+#[derive(Debug)]
+pub(super) struct Interest {
+    pub(super) kind: Kind,
+    /// With the namespace.
+    pub(super) key: KeyExpr,
+    /// How many publishers or queriers share it.
+    users: usize,
+    /// Whose it is, for tokens: they are not shared, because each has a history of its own.
+    pub(super) subscriber: Option<EntityId>,
+    /// Whether what exists is asked for, too.
+    pub(super) current: bool,
+    /// Its id on this link; 0: not sent.
+    id: u32,
+    /// Whether D_FINAL has come on this link.
+    pub(super) answered: bool,
+    /// How many declarations of the north intersect its key.
+    pub(super) matches: usize,
+    /// How many of those are complete and include it.
+    pub(super) complete: usize,
+}
+
+/// All wishes, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Interests {
+    list: BTreeMap<u32, Interest>,
+    subscribers: HashMap<KeyExpr, u32>,
+    queryables: HashMap<KeyExpr, u32>,
+    /// From the ids of this link.
+    by_id: HashMap<u32, u32>,
+    last: u32,
+}
+
+impl Interests {
+    fn shared(&mut self, kind: Kind) -> Option<&mut HashMap<KeyExpr, u32>> {
+        match kind {
+            Kind::Subscribers => Some(&mut self.subscribers),
+            Kind::Queryables => Some(&mut self.queryables),
+            Kind::Tokens => None,
+        }
+    }
+
+    /// The interest on exactly that key.
+    pub(super) fn on(&self, kind: Kind, key: &KeyExpr) -> Option<&Interest> {
+        let number = match kind {
+            Kind::Subscribers => self.subscribers.get(key)?,
+            Kind::Queryables => self.queryables.get(key)?,
+            Kind::Tokens => return None,
+        };
+        self.list.get(number)
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Interest> {
+        self.list.get(&number)
+    }
+
+    /// The one that has this id on this link.
+    pub(super) fn by_id(&self, id: u32) -> Option<&Interest> {
+        self.list.get(self.by_id.get(&id)?)
+    }
+
+    /// Whether there is one that covers this declaration.
+    pub(super) fn covers(&self, kind: Kind, key: &KeyExpr) -> bool {
+        self.list.values().any(|interest| interest.kind == kind && interest.key.intersects(key))
+    }
+
+    fn matched(&mut self, kind: Kind, key: &KeyExpr, complete: bool, up: bool) -> Vec<u32> {
+        let mut turned = Vec::new();
+        for (&number, interest) in &mut self.list {
+            if interest.kind != kind || !interest.key.intersects(key) {
+                continue;
+            }
+            let before = (interest.matches > 0, interest.complete > 0);
+            let complete = usize::from(complete && key.includes(&interest.key));
+            if up {
+                interest.matches += 1;
+                interest.complete += complete;
+            } else {
+                interest.matches -= 1;
+                interest.complete -= complete;
+            }
+            if before != (interest.matches > 0, interest.complete > 0) {
+                turned.push(number);
+            }
+        }
+        turned
+    }
+
+    fn link_lost(&mut self) {
+        self.by_id.clear();
+        for interest in self.list.values_mut() {
+            interest.current |= interest.id != 0;
+            interest.id = 0;
+            interest.answered = false;
+            interest.matches = 0;
+            interest.complete = 0;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self { last: self.last, ..Self::default() };
+    }
+}
+
+/// The declarations of one kind of the north.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    by_id: HashMap<u32, (KeyExpr, bool)>,
+    /// Those with id 0 are known by their key.
+    by_key: HashMap<KeyExpr, bool>,
+    bytes: usize,
+}
+
+impl Declared {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&KeyExpr, bool)> {
+        let by_key = self.by_key.iter().map(|(key, &complete)| (key, complete));
+        self.by_id.values().map(|(key, complete)| (key, *complete)).chain(by_key)
+    }
+
+    /// Notes a declaration; what was known under its name before is given back.
+    pub(super) fn insert(
+        &mut self,
+        id: u32,
+        key: &KeyExpr,
+        complete: bool,
+    ) -> Result<Option<(KeyExpr, bool)>, NorthError> {
+        let (what, limit) = ("declared entities of a kind", MAX_DECLARATIONS);
+        if self.by_id.len() + self.by_key.len() >= limit {
+            return Err(NorthError { what, limit });
+        }
+        let old = self.remove(id, Some(key));
+        self.bytes += key.len();
+        if self.bytes > MAX_DECLARED_KEY_BYTES {
+            let what = "bytes of keys of declared entities";
+            return Err(NorthError { what, limit: MAX_DECLARED_KEY_BYTES });
+        }
+        let key = key.unshared();
+        if id == 0 {
+            self.by_key.insert(key, complete);
+        } else {
+            self.by_id.insert(id, (key, complete));
+        }
+        Ok(old)
+    }
+
+    /// Forgets a declaration; where the id says nothing the key does.
+    pub(super) fn remove(&mut self, id: u32, key: Option<&KeyExpr>) -> Option<(KeyExpr, bool)> {
+        let gone = match self.by_id.remove(&id) {
+            Some(gone) => Some(gone),
+            None if id == 0 => key.and_then(|key| self.by_key.remove_entry(key)),
+            None => None,
+        };
+        if let Some((key, _)) = &gone {
+            self.bytes -= key.len();
+        }
+        gone
+    }
+
+    /// Forgets those that `keep` refuses and gives them back.
+    pub(super) fn prune(&mut self, mut keep: impl FnMut(&KeyExpr) -> bool) -> Vec<KeyExpr> {
+        let mut gone = Vec::new();
+        self.by_id.retain(|_, (key, _)| keep(key) || (gone.push(key.clone()), false).1);
+        self.by_key.retain(|key, _| keep(key) || (gone.push(key.clone()), false).1);
+        self.bytes -= gone.iter().map(|key| key.len()).sum::<usize>();
+        gone
+    }
+}
+
+impl Session {
+    /// Somebody needs to know; gives the number of the interest.
+    pub(super) fn add_interest(
+        &mut self,
+        kind: Kind,
+        key: KeyExpr,
+        subscriber: Option<(EntityId, bool)>,
+    ) -> u32 {
+        let interests = &mut self.interests;
+        if let Some(&number) = interests.shared(kind).and_then(|shared| shared.get(&key)) {
+            if let Some(interest) = interests.list.get_mut(&number) {
+                interest.users += 1;
+            }
+            return number;
+        }
+        interests.last += 1;
+        let number = interests.last;
+        if let Some(shared) = interests.shared(kind) {
+            shared.insert(key.clone(), number);
+        }
+        let mut interest = Interest {
+            kind,
+            key,
+            users: 1,
+            subscriber: subscriber.map(|(id, _)| id),
+            current: subscriber.is_none_or(|(_, history)| history),
+            id: 0,
+            answered: false,
+            matches: 0,
+            complete: 0,
+        };
+        if let Some(north) = &self.north {
+            for (key, complete) in north.declared(kind).iter() {
+                if interest.key.intersects(key) {
+                    interest.matches += 1;
+                    interest.complete += usize::from(complete && key.includes(&interest.key));
+                }
+            }
+        }
+        interests.list.insert(number, interest);
+        self.send_interest(number);
+        self.out_routes.forget();
+        number
+    }
+
+    /// Tells the north of an interest, if there is a north.
+    pub(super) fn send_interest(&mut self, number: u32) {
+        let Some(interest) = self.interests.list.get(&number) else { return };
+        let (kind, current, key) = (interest.kind, interest.current, interest.key.clone());
+        let Some(key) = self.declare_prefix(&key) else { return };
+        let Some(north) = &mut self.north else { return };
+        let id = north.next_id();
+        let told = north.told_everything;
+        if let Some(interest) = self.interests.list.get_mut(&number) {
+            interest.id = id;
+            interest.answered = told;
+        }
+        self.interests.by_id.insert(id, number);
+        let mode = if current { InterestMode::CurrentFuture } else { InterestMode::Future };
+        let options = InterestOptions::KEYEXPRS | kind.option();
+        self.send(NetworkMessage::Interest(WireInterest::new(id, mode, options, Some(key))));
+    }
+
+    pub(super) fn send_all_interests(&mut self) {
+        let numbers: Vec<u32> = self.interests.list.keys().copied().collect();
+        for number in numbers {
+            self.send_interest(number);
+        }
+    }
+
+    /// One user less; the last one ends it.
+    pub(super) fn drop_interest(&mut self, number: u32) {
+        let Some(interest) = self.interests.list.get_mut(&number) else { return };
+        interest.users -= 1;
+        if interest.users > 0 {
+            return;
+        }
+        let Some(interest) = self.interests.list.remove(&number) else { return };
+        if let Some(shared) = self.interests.shared(interest.kind) {
+            shared.remove(&interest.key);
+        }
+        self.out_routes.forget();
+        if interest.id == 0 {
+            return;
+        }
+        self.interests.by_id.remove(&interest.id);
+        self.send(NetworkMessage::Interest(WireInterest::finished(interest.id)));
+        // From now on nobody tells us when these vanish.
+        let Some(north) = &mut self.north else { return };
+        if north.tells_unasked {
+            return;
+        }
+        let interests = &self.interests;
+        let gone = north
+            .declared_mut(interest.kind)
+            .prune(|key| !interest.key.intersects(key) || interests.covers(interest.kind, key));
+        if interest.kind == Kind::Tokens {
+            for key in gone {
+                self.remote_token_down(&key);
+            }
+        }
+    }
+
+    /// Ends what the interests knew by the link.
+    pub(super) fn interests_lose_link(&mut self) {
+        let turned: Vec<u32> =
+            self.interests.list.iter().filter(|(_, i)| i.matches > 0).map(|(&number, _)| number).collect();
+        self.interests.link_lost();
+        for number in turned {
+            self.update_matching_of(number);
+        }
+    }
+
+    /// D_FINAL.
+    pub(super) fn handle_final(&mut self, interest_id: Option<u32>) {
+        self.out_routes.forget();
+        match interest_id {
+            Some(0) => {
+                // A peer has said all that it has, and will go on to (`zenoh-behaviour` 4.6).
+                if let Some(north) = &mut self.north {
+                    north.tells_unasked = true;
+                    north.told_everything = true;
+                }
+                for interest in self.interests.list.values_mut() {
+                    interest.answered = true;
+                }
+            }
+            Some(id) if self.interests.by_id.contains_key(&id) => {
+                let number = self.interests.by_id[&id];
+                if let Some(interest) = self.interests.list.get_mut(&number) {
+                    interest.answered = true;
+                }
+            }
+            Some(id) if self.liveliness_get_answered(id) => {}
+            _ => self.stats.dropped.declare_ignored += 1,
+        }
+    }
+
+    /// Whether a declaration that came is one that we keep.
+    pub(super) fn is_wanted(&mut self, kind: Kind, interest_id: Option<u32>, key: &KeyExpr) -> bool {
+        let Some(north) = &mut self.north else { return false };
+        let wanted = match interest_id {
+            Some(0) => {
+                north.tells_unasked = true;
+                true
+            }
+            Some(id) => self.interests.by_id.contains_key(&id),
+            None if north.tells_unasked || self.interests.covers(kind, key) => true,
+            // A router may still answer an interest that is over; a peer tells all by itself.
+            None => {
+                north.tells_unasked = north.is_peer();
+                north.tells_unasked
+            }
+        };
+        self.stats.dropped.declare_ignored += u64::from(!wanted);
+        wanted
+    }
+
+    /// D_SUBSCRIBER or D_QUERYABLE.
+    pub(super) fn handle_declared(
+        &mut self,
+        kind: Kind,
+        interest_id: Option<u32>,
+        id: u32,
+        key: &KeyExpr,
+        complete: bool,
+    ) -> Result<(), NorthError> {
+        if !self.is_wanted(kind, interest_id, key) {
+            return Ok(());
+        }
+        let Some(north) = &mut self.north else { return Ok(()) };
+        let old = north.declared_mut(kind).insert(id, key, complete)?;
+        if old.as_ref().is_some_and(|(old, was_complete)| old == key && *was_complete == complete) {
+            return Ok(());
+        }
+        let mut turned = self.interests.matched(kind, key, complete, true);
+        if let Some((old, complete)) = old {
+            turned.extend(self.interests.matched(kind, &old, complete, false));
+        }
+        self.turn(&turned);
+        Ok(())
+    }
+
+    /// U_SUBSCRIBER or U_QUERYABLE.
+    pub(super) fn handle_undeclared(&mut self, kind: Kind, id: u32, key: Option<&KeyExpr>) {
+        let Some(north) = &mut self.north else { return };
+        match north.declared_mut(kind).remove(id, key) {
+            Some((key, complete)) => {
+                let turned = self.interests.matched(kind, &key, complete, false);
+                self.turn(&turned);
+            }
+            None => self.stats.dropped.declare_ignored += 1,
+        }
+    }
+
+    fn turn(&mut self, turned: &[u32]) {
+        if !turned.is_empty() {
+            self.out_routes.forget();
+        }
+        for &number in turned {
+            self.update_matching_of(number);
+        }
+    }
+
+    /// Whether a publication or query on exactly this key may leave: unless an interest on it was
+    /// answered and nothing of the answer matches (`zenoh-behaviour` 4.5).
+    pub(super) fn may_leave(&self, kind: Kind, key: &KeyExpr, only_complete: bool) -> bool {
+        self.interests.on(kind, key).is_none_or(|interest| {
+            !interest.answered || if only_complete { interest.complete > 0 } else { interest.matches > 0 }
+        })
+    }
+
+    /// INTEREST of the north. It has all our declarations already, so that only the question for what
+    /// exists needs an answer, and a Future one the end of an empty one.
+    pub(super) fn handle_interest(&mut self, interest: WireInterest) {
+        let (mode, options) = (interest.mode, interest.options);
+        let wants = |kind: Kind| options.contains(kind.option());
+        let others = wants(Kind::Subscribers) || wants(Kind::Queryables);
+        let legal = match mode {
+            InterestMode::Final => false,
+            // The rule of the reference (4.3).
+            InterestMode::Current => wants(Kind::Tokens) && !others,
+            InterestMode::Future | InterestMode::CurrentFuture => true,
+        };
+        let Some(north) = &self.north else { return };
+        let key = match &interest.key {
+            None => None,
+            Some(wire) => match north.keys.resolve(wire) {
+                Some(key) => Some(key),
+                None => {
+                    self.stats.dropped.in_bad_key += 1;
+                    return;
+                }
+            },
+        };
+        if !legal {
+            return;
+        }
+        if mode.current() {
+            let mut answers = Vec::new();
+            let asked = |own: &KeyExpr| key.as_ref().is_none_or(|key| key.intersects(own));
+            if wants(Kind::Subscribers) {
+                for (key, id) in self.declared_subscribers().filter(|(key, _)| asked(key)) {
+                    answers.push(Declaration::Subscriber { id, key: WireExpr::full(key.text().clone()) });
+                }
+            }
+            if wants(Kind::Queryables) {
+                for (key, id, info) in self.declared_queryables().filter(|(key, ..)| asked(key)) {
+                    answers.push(Declaration::Queryable {
+                        id,
+                        key: WireExpr::full(key.text().clone()),
+                        info,
+                    });
+                }
+            }
+            if wants(Kind::Tokens) {
+                for (key, id) in self.declared_tokens().filter(|(key, _)| asked(key)) {
+                    let id = if mode == InterestMode::Current { 0 } else { id };
+                    answers.push(Declaration::Token { id, key: WireExpr::full(key.text().clone()) });
+                }
+            }
+            for answer in answers {
+                self.send(NetworkMessage::Declare(Declare::new(Some(interest.id), answer)));
+            }
+        }
+        self.send(NetworkMessage::Declare(Declare::new(Some(interest.id), Declaration::Final)));
+    }
+
+    /// That the counters of interests are what a count gives, and matching what they say.
+    #[cfg(test)]
+    pub(super) fn check_interests(&self) {
+        for interest in self.interests.list.values() {
+            let declared = self.north.iter().flat_map(|north| north.declared(interest.kind).iter());
+            let matching: Vec<_> = declared
+                .filter(|(key, _)| interest.key.intersects(key))
+                .map(|(key, complete)| (key.clone(), complete))
+                .collect();
+            let complete = matching.iter().filter(|(key, complete)| *complete && key.includes(&interest.key));
+            if interest.kind != Kind::Tokens {
+                assert_eq!((interest.matches, interest.complete), (matching.len(), complete.count()));
+            }
+            assert_eq!(self.interests.by_id.contains_key(&interest.id), self.north.is_some());
+        }
+        self.check_matching();
+    }
+}

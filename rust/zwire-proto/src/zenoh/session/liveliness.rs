@@ -1,0 +1,224 @@
+//! Liveliness: which keys are alive (`zenoh-behaviour` 3.10).
+//!
+//! A key is alive as long as it has a token, of this session or of others. A router tells a client its
+//! own tokens, too; only the first token of a key and the last one matter.
+
+use core::time::Duration;
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    Result, Session,
+    error::NorthError,
+    gets::Pending,
+    interest::Kind,
+    limits::MAX_DECLARATIONS,
+    sample::{Sample, SampleKind},
+    types::{EntityId, Event, GetEnd, GetId, Reply},
+};
+use crate::{
+    Now,
+    zenoh::{
+        KeyExpr,
+        wire::{Consolidation, Interest, InterestMode, InterestOptions, NetworkMessage},
+    },
+};
+
+/// How many tokens each living key has; without the namespace.
+#[derive(Debug, Default)]
+pub(super) struct Living(HashMap<KeyExpr, usize>);
+
+impl Living {
+    #[cfg(test)]
+    pub(super) const fn counts(&self) -> &HashMap<KeyExpr, usize> {
+        &self.0
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Session {
+    /// Asks which tokens are alive; each living key comes once, as the sample of a reply.
+    ///
+    /// # Errors
+    /// The session is closed, the key does not fit into the namespace, or there are too many gets.
+    pub fn liveliness_get(&mut self, now: Now, key: KeyExpr, timeout: Option<Duration>) -> Result<GetId> {
+        let key = self.outward(key)?;
+        let timeout = timeout.unwrap_or(self.config.queries_default_timeout);
+        let mut pending = Pending::new(key.inner.clone(), Consolidation::None, now, timeout);
+        pending.tokens = Some(HashSet::new());
+        pending.network = self.north.is_some();
+        let id = self.gets.insert(pending)?;
+        // One that tells all by itself need not be asked; zenoh-pico would not even answer.
+        let told = self.north.as_ref().is_some_and(|north| north.told_everything);
+        let known: Vec<_> = if told {
+            self.living.0.keys().filter(|living| living.intersects(&key.inner)).cloned().collect()
+        } else {
+            let own = self.entities.tokens.values().map(|token| &token.key.inner);
+            own.filter(|own| own.intersects(&key.inner)).cloned().collect()
+        };
+        for key in known {
+            self.token_replied(id, &key);
+        }
+        if told || self.north.is_none() {
+            let end = if told { GetEnd::Completed } else { GetEnd::LinkLost };
+            self.network_done(id, end);
+            return Ok(id);
+        }
+        if let Some(wire) = self.declare_prefix(&key.outer)
+            && let Some(north) = &mut self.north
+        {
+            let interest = north.next_id();
+            north.liveliness_gets.insert(interest, id.0);
+            let options = InterestOptions::KEYEXPRS | InterestOptions::TOKENS;
+            let message = Interest::new(interest, InterestMode::Current, options, Some(wire));
+            self.send(NetworkMessage::Interest(message));
+        }
+        Ok(id)
+    }
+
+    /// A liveliness get has heard of a key; whether it can remember that.
+    fn token_replied(&mut self, id: GetId, key: &KeyExpr) -> bool {
+        let Some(tokens) = self.gets.get_mut(id).and_then(|pending| pending.tokens.as_mut()) else {
+            return true;
+        };
+        if tokens.contains(key) {
+            return true;
+        }
+        if tokens.len() >= MAX_DECLARATIONS {
+            return false;
+        }
+        let key = key.unshared();
+        tokens.insert(key.clone());
+        let sample = Sample::liveliness(key, SampleKind::Put);
+        self.handle_reply(id, Reply { result: Ok(sample), replier: None });
+        true
+    }
+
+    /// D_FINAL for a liveliness get; whether it is one.
+    pub(super) fn liveliness_get_answered(&mut self, interest_id: u32) -> bool {
+        let Some(north) = &mut self.north else { return false };
+        let Some(id) = north.liveliness_gets.remove(&interest_id) else { return false };
+        self.network_done(GetId(id), GetEnd::Completed);
+        true
+    }
+
+    /// D_TOKEN.
+    pub(super) fn handle_token(
+        &mut self,
+        interest_id: Option<u32>,
+        id: u32,
+        key: &KeyExpr,
+    ) -> core::result::Result<(), NorthError> {
+        let Some(north) = &mut self.north else { return Ok(()) };
+        if let Some(&get) = interest_id.and_then(|id| north.liveliness_gets.get(&id)) {
+            let Some(inner) = self.inward(key) else {
+                self.stats.dropped.in_bad_key += 1;
+                return Ok(());
+            };
+            return if self.token_replied(GetId(get), &inner) {
+                Ok(())
+            } else {
+                Err(NorthError { what: "tokens in one answer", limit: MAX_DECLARATIONS })
+            };
+        }
+        if !self.is_wanted(Kind::Tokens, interest_id, key) {
+            return Ok(());
+        }
+        let Some(north) = &mut self.north else { return Ok(()) };
+        let old = north.declared_mut(Kind::Tokens).insert(id, key, false)?;
+        match &old {
+            Some((old, _)) if old == key => return Ok(()),
+            Some((old, _)) => self.remote_token_down(old),
+            None => {}
+        }
+        match self.inward(key) {
+            Some(inner) => {
+                let asked = interest_id.filter(|&id| id != 0);
+                let answers = asked.and_then(|id| self.interests.by_id(id)).and_then(|i| i.subscriber);
+                self.token_up(&inner, answers);
+            }
+            None => self.stats.dropped.in_bad_key += 1,
+        }
+        Ok(())
+    }
+
+    /// U_TOKEN, with the key that it may carry.
+    pub(super) fn handle_token_gone(&mut self, id: u32, key: Option<&KeyExpr>) {
+        let Some(north) = &mut self.north else { return };
+        if let Some((key, _)) = north.declared_mut(Kind::Tokens).remove(id, key) {
+            self.remote_token_down(&key);
+            return;
+        }
+        // This is how a subscriber without history hears of tokens that it never saw come.
+        match key.and_then(|key| self.inward(key)) {
+            Some(inner) if !self.living.0.contains_key(&inner) => {
+                self.report_token(&inner, SampleKind::Delete, None);
+            }
+            _ => self.stats.dropped.declare_ignored += 1,
+        }
+    }
+
+    pub(super) fn remote_token_down(&mut self, key: &KeyExpr) {
+        if let Some(inner) = self.inward(key) {
+            self.token_down(&inner);
+        }
+    }
+
+    /// All that the north had told is unknown from now on.
+    pub(super) fn tokens_lose_link(&mut self, keys: Vec<KeyExpr>) {
+        for key in keys {
+            self.remote_token_down(&key);
+        }
+    }
+
+    /// A token more; `answers`: it is no news but the answer to this subscriber's question.
+    pub(super) fn token_up(&mut self, key: &KeyExpr, answers: Option<EntityId>) {
+        if let Some(count) = self.living.0.get_mut(key) {
+            *count += 1;
+            return;
+        }
+        let key = key.unshared();
+        self.living.0.insert(key.clone(), 1);
+        self.report_token(&key, SampleKind::Put, answers);
+    }
+
+    /// A token less.
+    pub(super) fn token_down(&mut self, key: &KeyExpr) {
+        let Some(count) = self.living.0.get_mut(key) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.living.0.remove(key);
+            self.report_token(key, SampleKind::Delete, None);
+        }
+    }
+
+    fn report_token(&mut self, key: &KeyExpr, kind: SampleKind, answers: Option<EntityId>) {
+        for (&id, subscriber) in &self.entities.liveliness_subscribers {
+            if !subscriber.key.inner.intersects(key) {
+                continue;
+            }
+            // An answer to one is an answer to all that asked and were not answered: to them it will
+            // not be news any more when it comes again.
+            let told = answers.is_none_or(|asker| {
+                let interest = self.interests.get(subscriber.interest);
+                asker == id || interest.is_some_and(|interest| interest.current && !interest.answered)
+            });
+            if told {
+                self.stats.samples_delivered += 1;
+                let sample = Sample::liveliness(key.clone(), kind);
+                self.events.push_back(Event::Sample { subscriber: id, sample });
+            }
+        }
+    }
+
+    /// What is alive already, for a new subscriber.
+    pub(super) fn report_living(&mut self, subscriber: EntityId, key: &KeyExpr) {
+        for living in self.living.0.keys().filter(|living| living.intersects(key)) {
+            self.stats.samples_delivered += 1;
+            let sample = Sample::liveliness(living.clone(), SampleKind::Put);
+            self.events.push_back(Event::Sample { subscriber, sample });
+        }
+    }
+}

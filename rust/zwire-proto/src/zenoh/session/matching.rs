@@ -1,0 +1,108 @@
+//! Whether somebody is at the other end of a publisher or querier (`zenoh-behaviour` 3.11).
+
+use super::{
+    Session,
+    entities::{Entities, Publisher, Querier},
+    interest::Kind,
+    types::{EntityId, Event},
+};
+use crate::zenoh::{KeyExpr, wire::QueryTarget};
+
+impl Entities {
+    fn is_published_to(&self, key: &KeyExpr) -> bool {
+        self.subscribers.values().any(|s| s.origin.local() && s.key.inner.intersects(key))
+    }
+
+    fn is_asked(&self, key: &KeyExpr, target: QueryTarget) -> bool {
+        self.queryables.values().any(|q| q.origin.local() && q.answers(key, target))
+    }
+}
+
+impl Session {
+    /// Whether somebody listens to this publisher, or may answer this querier; `None`: no such entity.
+    #[must_use]
+    pub fn matching(&self, id: EntityId) -> Option<bool> {
+        let publisher = self.entities.publishers.get(&id).map(|publisher| publisher.matching);
+        publisher.or_else(|| self.entities.queriers.get(&id).map(|querier| querier.matching))
+    }
+
+    pub(super) fn publisher_matches(&self, publisher: &Publisher) -> bool {
+        let remote = publisher.interest.and_then(|number| self.interests.get(number));
+        remote.is_some_and(|interest| interest.matches > 0)
+            || publisher.options.destination.local() && self.entities.is_published_to(&publisher.key.inner)
+    }
+
+    pub(super) fn querier_matches(&self, querier: &Querier) -> bool {
+        let remote = querier.interest.and_then(|number| self.interests.get(number));
+        let remote = remote.is_some_and(|interest| match querier.options.target {
+            QueryTarget::AllComplete => interest.complete > 0,
+            QueryTarget::BestMatching | QueryTarget::All => interest.matches > 0,
+        });
+        remote
+            || querier.options.destination.local()
+                && self.entities.is_asked(&querier.key.inner, querier.options.target)
+    }
+
+    /// The north has told something that an interest is about.
+    pub(super) fn update_matching_of(&mut self, interest: u32) {
+        let publishers = self.entities.publishers.iter().filter(|(_, p)| p.interest == Some(interest));
+        let publishers: Vec<_> = publishers.map(|(&id, _)| id).collect();
+        let queriers = self.entities.queriers.iter().filter(|(_, q)| q.interest == Some(interest));
+        let queriers: Vec<_> = queriers.map(|(&id, _)| id).collect();
+        publishers.into_iter().chain(queriers).for_each(|id| self.update_matching(id));
+    }
+
+    /// A local subscriber or queryable has come (or gone): those that it may change are looked at.
+    pub(super) fn turn_matching(&mut self, kind: Kind, key: &KeyExpr, came: bool) {
+        let ids: Vec<_> = match kind {
+            Kind::Subscribers => {
+                let all = self.entities.publishers.iter();
+                let touched = all.filter(|(_, p)| p.matching != came && p.key.inner.intersects(key));
+                touched.map(|(&id, p)| (id, p.options.destination)).collect()
+            }
+            Kind::Queryables => {
+                let all = self.entities.queriers.iter();
+                let touched = all.filter(|(_, q)| q.matching != came && q.key.inner.intersects(key));
+                touched.map(|(&id, q)| (id, q.options.destination)).collect()
+            }
+            Kind::Tokens => return,
+        };
+        for (id, destination) in ids {
+            if !destination.local() {
+                continue;
+            }
+            if came && kind == Kind::Subscribers {
+                self.set_matching(id, true);
+            } else {
+                self.update_matching(id);
+            }
+        }
+    }
+
+    fn update_matching(&mut self, id: EntityId) {
+        let publisher = self.entities.publishers.get(&id).map(|publisher| self.publisher_matches(publisher));
+        let querier = || self.entities.queriers.get(&id).map(|querier| self.querier_matches(querier));
+        if let Some(matching) = publisher.or_else(querier) {
+            self.set_matching(id, matching);
+        }
+    }
+
+    fn set_matching(&mut self, id: EntityId, matching: bool) {
+        let publisher = self.entities.publishers.get_mut(&id).map(|publisher| &mut publisher.matching);
+        let old = publisher.or_else(|| self.entities.queriers.get_mut(&id).map(|q| &mut q.matching));
+        if let Some(old) = old.filter(|old| **old != matching) {
+            *old = matching;
+            self.events.push_back(Event::Matching { entity: id, matching });
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn check_matching(&self) {
+        for publisher in self.entities.publishers.values() {
+            assert_eq!(publisher.matching, self.publisher_matches(publisher));
+        }
+        for querier in self.entities.queriers.values() {
+            assert_eq!(querier.matching, self.querier_matches(querier));
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The session: declarations, publications and queries of one application (`zenoh-behaviour` 3, 4).
+//!
+//! A [`Session`] speaks network messages to exactly one **north**: a link to a router or peer, or the
+//! node of the own process. It keeps all that the application declared over the loss of the link and
+//! declares it anew on the next one.
+//!
+//! | Family | Methods |
+//! | --- | --- |
+//! | input | [`handle_link_up`](Session::handle_link_up), [`handle_link_down`](Session::handle_link_down), [`handle_message`](Session::handle_message), [`handle_timeout`](Session::handle_timeout) |
+//! | command | `declare_*`, [`undeclare`](Session::undeclare), [`put`](Session::put), [`publish`](Session::publish), [`get`](Session::get), [`liveliness_get`](Session::liveliness_get), [`cancel`](Session::cancel), [`reply`](Session::reply), [`finish`](Session::finish), [`new_timestamp`](Session::new_timestamp), [`close`](Session::close) |
+//! | output | [`poll_transmit`](Session::poll_transmit), [`poll_event`](Session::poll_event), [`poll_timeout`](Session::poll_timeout) |
+//! | getter | [`matching`](Session::matching), [`is_up`](Session::is_up), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
+//!
+//! After each input or command, drain `poll_transmit` and `poll_event`, then arm a timer with
+//! `poll_timeout`. Messages and events come in the order in which they have to be passed on.
+
+mod entities;
+mod error;
+mod gets;
+mod interest;
+mod keys;
+pub mod limits;
+mod liveliness;
+mod matching;
+mod north;
+mod publish;
+mod queries;
+mod routes;
+mod sample;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use error::{NorthError, SessionError};
+pub use sample::{Sample, SampleKind};
+pub use stats::{SessionDrops, SessionStats};
+pub use types::{
+    EntityId, Event, Get, GetEnd, GetId, Locality, Publication, Published, PublisherOptions, QuerierOptions,
+    QueryId, QueryReply, QueryReplyBody, QueryableOptions, Reply, ReplyError, SessionConfig,
+    SubscriberOptions,
+};
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::{
+    Hlc, KeyExpr, Reliability, Remote, Timestamp, ZenohId,
+    wire::{Declaration, Declare, NetworkMessage, WireExpr},
+};
+use crate::Now;
+use entities::{Entities, Key};
+use gets::Gets;
+use interest::{Interests, Kind};
+use liveliness::Living;
+use north::North;
+use publish::{InRoute, OutRoute};
+use queries::Queries;
+use routes::Routes;
+
+type Result<T> = core::result::Result<T, SessionError>;
+
+/// One session of an application; see the [module](self).
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    closed: bool,
+    hlc: Hlc,
+    /// What is known of the link, while there is one.
+    north: Option<North>,
+    entities: Entities,
+    interests: Interests,
+    living: Living,
+    gets: Gets,
+    queries: Queries,
+    out_routes: Routes<KeyExpr, OutRoute>,
+    in_routes: Routes<WireExpr, InRoute>,
+    transmits: VecDeque<(NetworkMessage, Reliability)>,
+    events: VecDeque<Event>,
+    stats: SessionStats,
+}
+
+impl Session {
+    /// A session without a link.
+    #[must_use]
+    pub fn new(config: SessionConfig) -> Self {
+        Self {
+            closed: false,
+            hlc: Hlc::new(config.zid),
+            config,
+            north: None,
+            entities: Entities::default(),
+            interests: Interests::default(),
+            living: Living::default(),
+            gets: Gets::default(),
+            queries: Queries::default(),
+            out_routes: Routes::new(),
+            in_routes: Routes::new(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: SessionStats::default(),
+        }
+    }
+
+    // Inputs.
+
+    /// The link to the north is open: everything is declared to it. A link that was there is lost.
+    pub fn handle_link_up(&mut self, now: Now, remote: Remote) {
+        self.handle_link_down(now);
+        if self.closed {
+            return;
+        }
+        self.stats.links_up += 1;
+        self.north = Some(North::new(remote));
+        self.forget_routes();
+        self.declare_everything();
+    }
+
+    /// The link to the north is gone: what was learnt by it is forgotten, gets lose that branch.
+    pub fn handle_link_down(&mut self, _now: Now) {
+        let Some(north) = self.north.take() else { return };
+        self.stats.dropped.out_link_lost += self.transmits.len() as u64;
+        self.transmits.clear();
+        self.forget_routes();
+        self.entities_lose_link();
+        self.interests_lose_link();
+        self.tokens_lose_link(north.into_token_keys());
+        self.gets_lose_link();
+        self.queries_lose_link();
+    }
+
+    /// A message of the north.
+    ///
+    /// # Errors
+    /// The north wants more memory than it may have: close its link, then
+    /// [`handle_link_down`](Self::handle_link_down).
+    #[inline]
+    pub fn handle_message(
+        &mut self,
+        now: Now,
+        message: NetworkMessage,
+        reliability: Reliability,
+    ) -> core::result::Result<(), NorthError> {
+        if self.north.is_none() {
+            return Ok(());
+        }
+        match message {
+            NetworkMessage::Push(push) => self.handle_push(now, push, reliability),
+            NetworkMessage::Request(request) => self.handle_request(request),
+            NetworkMessage::Response(response) => self.handle_response(response, reliability),
+            NetworkMessage::ResponseFinal(message) => self.handle_response_final(&message),
+            NetworkMessage::Declare(declare) => return self.handle_declare(declare),
+            NetworkMessage::Interest(interest) => {
+                self.stats.declarations_received += 1;
+                self.handle_interest(interest);
+            }
+            // Link states are for nodes that route.
+            NetworkMessage::Oam(_) => {}
+        }
+        Ok(())
+    }
+
+    fn handle_declare(&mut self, declare: Declare) -> core::result::Result<(), NorthError> {
+        self.stats.declarations_received += 1;
+        let Some(north) = &mut self.north else { return Ok(()) };
+        let interest_id = declare.interest_id;
+        let (key, what) = match &declare.body {
+            Declaration::KeyExpr { id, key } => {
+                let known = north.keys.north_declares(*id, key)?;
+                self.stats.dropped.declare_ignored += u64::from(!known);
+                return Ok(());
+            }
+            Declaration::UndeclareKeyExpr { id } => {
+                if north.keys.north_undeclares(*id) {
+                    self.in_routes.forget();
+                }
+                return Ok(());
+            }
+            Declaration::Final => {
+                self.handle_final(interest_id);
+                return Ok(());
+            }
+            Declaration::Subscriber { key, .. }
+            | Declaration::Queryable { key, .. }
+            | Declaration::Token { key, .. } => (Some(key), true),
+            Declaration::UndeclareSubscriber { key, .. }
+            | Declaration::UndeclareQueryable { key, .. }
+            | Declaration::UndeclareToken { key, .. } => (key.as_ref().filter(|key| !key.is_empty()), false),
+        };
+        let key = key.and_then(|key| north.keys.resolve(key));
+        match (declare.body, key) {
+            (Declaration::Subscriber { id, .. }, Some(key)) => {
+                return self.handle_declared(Kind::Subscribers, interest_id, id, &key, false);
+            }
+            (Declaration::Queryable { id, info, .. }, Some(key)) => {
+                return self.handle_declared(Kind::Queryables, interest_id, id, &key, info.complete);
+            }
+            (Declaration::Token { id, .. }, Some(key)) => return self.handle_token(interest_id, id, &key),
+            (Declaration::UndeclareSubscriber { id, .. }, key) => {
+                self.handle_undeclared(Kind::Subscribers, id, key.as_ref());
+            }
+            (Declaration::UndeclareQueryable { id, .. }, key) => {
+                self.handle_undeclared(Kind::Queryables, id, key.as_ref());
+            }
+            (Declaration::UndeclareToken { id, .. }, key) => self.handle_token_gone(id, key.as_ref()),
+            _ => self.stats.dropped.in_bad_key += u64::from(what),
+        }
+        Ok(())
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.gets_time_out(now);
+    }
+
+    // Commands that are nowhere else.
+
+    /// A timestamp that is later than all before it.
+    pub fn new_timestamp(&mut self, now: Now) -> Timestamp {
+        self.hlc.new_timestamp(now)
+    }
+
+    /// Ends all gets and queries and forgets all entities. The link is the driver's to close, after
+    /// the last transmit; nothing is undeclared, as in the reference.
+    pub fn close(&mut self, now: Now) {
+        if self.closed {
+            return;
+        }
+        self.finish_all_queries(now);
+        self.cancel_all_gets();
+        self.closed = true;
+        self.entities.clear();
+        self.interests.clear();
+        self.living.clear();
+        self.forget_routes();
+    }
+
+    // Outputs.
+
+    /// The next message for the north.
+    #[inline]
+    pub fn poll_transmit(&mut self) -> Option<(NetworkMessage, Reliability)> {
+        self.transmits.pop_front()
+    }
+
+    /// All messages for the north at once, in exchange for an empty queue: nothing is moved. The same
+    /// as [`Self::poll_transmit`] until nothing comes.
+    pub fn take_transmits(&mut self, into: &mut VecDeque<(NetworkMessage, Reliability)>) {
+        debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
+        core::mem::swap(&mut self.transmits, into);
+    }
+
+    /// All events at once, in exchange for an empty queue. The same as [`Self::poll_event`] until
+    /// nothing comes.
+    pub fn take_events(&mut self, into: &mut VecDeque<Event>) {
+        debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
+        core::mem::swap(&mut self.events, into);
+    }
+
+    /// The next event for the application.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.gets.deadline()
+    }
+
+    // Getters.
+
+    /// Whether there is a link.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        self.north.is_some()
+    }
+
+    /// Whether `close` was called.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The north, if there is a link.
+    #[must_use]
+    pub fn remote(&self) -> Option<&Remote> {
+        self.north.as_ref().map(|north| &north.remote)
+    }
+
+    /// The id of this node.
+    #[must_use]
+    pub const fn zid(&self) -> ZenohId {
+        self.config.zid
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub const fn stats(&self) -> &SessionStats {
+        &self.stats
+    }
+
+    // Shared by the parts.
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed { Err(SessionError::Closed) } else { Ok(()) }
+    }
+
+    /// The key as the network writes it.
+    fn outward(&self, inner: KeyExpr) -> Result<Key> {
+        self.check_open()?;
+        let outer = match &self.config.namespace {
+            None => inner.clone(),
+            Some(namespace) => match namespace.join(&inner) {
+                Ok(outer) => outer,
+                Err(error) => {
+                    let namespace = namespace.clone();
+                    return Err(SessionError::Namespace { key: inner, namespace, error });
+                }
+            },
+        };
+        Ok(Key { inner, outer })
+    }
+
+    /// The key as the application writes it; `None`: it lies outside the namespace.
+    fn inward(&self, outer: &KeyExpr) -> Option<KeyExpr> {
+        let Some(namespace) = &self.config.namespace else { return Some(outer.clone()) };
+        let inner = outer.strip_prefix(namespace.as_str())?.strip_prefix('/')?;
+        KeyExpr::from_text(outer.text().slice_ref(inner)).ok()
+    }
+}

@@ -1,0 +1,200 @@
+//! Publications, out and in (`zenoh-behaviour` 3.2, 3.4, 4.5). This is the hot path: for a key that
+//! repeats, nothing is looked for and nothing allocated.
+
+use super::{
+    Result, Session,
+    error::SessionError,
+    interest::Kind,
+    sample::Sample,
+    types::{EntityId, Event, Locality, Publication, Published, stamp},
+};
+use crate::{
+    Now, Text,
+    zenoh::{
+        KeyExpr, Qos, Reliability,
+        wire::{NetworkMessage, Push, PushBody, WireExpr},
+    },
+};
+
+/// Where a publication of ours on some key goes.
+#[derive(Debug)]
+pub(super) struct OutRoute {
+    wire: WireExpr,
+    /// Whether the write-side filter lets it pass.
+    leaves: bool,
+    subscribers: Box<[EntityId]>,
+}
+
+/// Where a PUSH on some key goes.
+#[derive(Debug)]
+pub(super) struct InRoute {
+    key: KeyExpr,
+    subscribers: Box<[EntityId]>,
+}
+
+impl Session {
+    /// Publishes or deletes. Never waits: without a link only the own session gets it.
+    ///
+    /// # Errors
+    /// The session is closed, or the key does not fit into the namespace.
+    #[inline]
+    pub fn put(&mut self, now: Now, publication: Publication) -> Result<Published> {
+        self.check_open()?;
+        let Publication { key, body, qos, reliability, destination } = publication;
+        self.push_out(now, &key, body, qos, reliability, destination)
+    }
+
+    /// Publishes or deletes with the key and the options of a publisher.
+    ///
+    /// # Errors
+    /// The session is closed, or there is no such publisher.
+    #[inline]
+    pub fn publish(&mut self, now: Now, publisher: EntityId, mut body: PushBody) -> Result<Published> {
+        self.check_open()?;
+        let Some(known) = self.entities.publishers.get(&publisher) else {
+            return Err(SessionError::UnknownEntity { id: publisher, expected: "publisher" });
+        };
+        if let PushBody::Put(put) = &mut body
+            && put.encoding.is_default()
+        {
+            put.encoding.clone_from(&known.options.encoding);
+        }
+        let key = known.key.inner.clone();
+        let options = &known.options;
+        let (qos, reliability, destination) = (options.qos, options.reliability, options.destination);
+        self.push_out(now, &key, body, qos, reliability, destination)
+    }
+
+    #[inline]
+    fn push_out(
+        &mut self,
+        now: Now,
+        key: &KeyExpr,
+        mut body: PushBody,
+        qos: Qos,
+        reliability: Reliability,
+        destination: Locality,
+    ) -> Result<Published> {
+        if self.config.timestamping {
+            stamp(&mut body, || self.hlc.new_timestamp(now));
+        }
+        let place = match self.out_routes.find(key) {
+            Some(place) => place,
+            None => self.find_out_route(key)?,
+        };
+        let Some(route) = self.out_routes.at(place) else { return Ok(Published::default()) };
+        let sent = destination.remote() && route.leaves && self.north.is_some();
+        let local = if destination.local() { &*route.subscribers } else { &[] };
+        let published = Published { local: local.len(), sent };
+        if destination.remote() && !sent {
+            match self.north {
+                Some(_) => self.stats.dropped.put_no_subscriber += 1,
+                None => self.stats.dropped.put_no_link += 1,
+            }
+        } else if !sent && local.is_empty() {
+            self.stats.dropped.put_no_local_subscriber += 1;
+        }
+        self.stats.samples_delivered += local.len() as u64;
+        let (last, others) = match local.split_last() {
+            Some((last, others)) => (Some(last), others),
+            None => (None, local),
+        };
+        for &subscriber in others {
+            let sample = Sample::new(key.clone(), body.clone(), qos, reliability);
+            self.events.push_back(Event::Sample { subscriber, sample });
+        }
+        if !sent {
+            if let Some(&subscriber) = last {
+                let sample = Sample::new(key.clone(), body, qos, reliability);
+                self.events.push_back(Event::Sample { subscriber, sample });
+            }
+            return Ok(published);
+        }
+        if let Some(&subscriber) = last {
+            let sample = Sample::new(key.clone(), body.clone(), qos, reliability);
+            self.events.push_back(Event::Sample { subscriber, sample });
+        }
+        self.stats.pushes_sent += 1;
+        let push = Push { qos, ..Push::new(route.wire.clone(), body) };
+        self.transmits.push_back((NetworkMessage::Push(push), reliability));
+        Ok(published)
+    }
+
+    #[cold]
+    fn find_out_route(&mut self, key: &KeyExpr) -> Result<usize> {
+        let outer = self.outward(key.clone())?.outer;
+        let matching =
+            self.entities.subscribers.iter().filter(|(_, s)| s.origin.local() && s.key.inner.intersects(key));
+        let subscribers = matching.map(|(&id, _)| id).collect();
+        let leaves = self.may_leave(Kind::Subscribers, &outer, false);
+        let outer = outer.unshared();
+        let route = OutRoute { wire: self.known_wire(&outer), leaves, subscribers };
+        let bytes = key.len() + outer.len() + size_of_val(&*route.subscribers);
+        Ok(self.out_routes.insert(key.unshared(), route, bytes))
+    }
+
+    /// The short form of a key that was declared; any other one in full.
+    pub(super) fn known_wire(&self, key: &KeyExpr) -> WireExpr {
+        let declared = self.interests.on(Kind::Subscribers, key).is_some()
+            || self.interests.on(Kind::Queryables, key).is_some();
+        match &self.north {
+            Some(north) if declared || north.keys.own_id(key).is_some() => north.keys.shortest(key),
+            _ => WireExpr::full(key.text().clone()),
+        }
+    }
+
+    /// PUSH.
+    #[inline]
+    pub(super) fn handle_push(&mut self, now: Now, push: Push, reliability: Reliability) {
+        self.stats.pushes_received += 1;
+        let place = match self.in_routes.find(&push.key) {
+            Some(place) => place,
+            None => match self.find_in_route(&push.key) {
+                Some(place) => place,
+                None => {
+                    self.stats.dropped.in_bad_key += 1;
+                    return;
+                }
+            },
+        };
+        if self.config.timestamping
+            && let Some(timestamp) = push.body.timestamp()
+        {
+            // One too far ahead is not ours to correct: a router does.
+            let _ = self.hlc.update(timestamp, now);
+        }
+        let Some(route) = self.in_routes.at(place) else { return };
+        let Some((&last, others)) = route.subscribers.split_last() else {
+            self.stats.dropped.push_no_subscriber += 1;
+            return;
+        };
+        self.stats.samples_delivered += route.subscribers.len() as u64;
+        for &subscriber in others {
+            let sample = Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability);
+            self.events.push_back(Event::Sample { subscriber, sample });
+        }
+        let sample = Sample::new(route.key.clone(), push.body, push.qos, reliability);
+        self.events.push_back(Event::Sample { subscriber: last, sample });
+    }
+
+    #[cold]
+    fn find_in_route(&mut self, wire: &WireExpr) -> Option<usize> {
+        let key = self.north.as_ref()?.keys.resolve(wire)?;
+        let key = self.inward(&key)?.unshared();
+        let matching = self
+            .entities
+            .subscribers
+            .iter()
+            .filter(|(_, s)| s.origin.remote() && s.key.inner.intersects(&key));
+        let subscribers = matching.map(|(&id, _)| id).collect();
+        let route = InRoute { key, subscribers };
+        let bytes = route.key.len() + wire.suffix.len() + size_of_val(&*route.subscribers);
+        let wire = WireExpr { suffix: Text::from(wire.suffix.as_str()), ..*wire };
+        Some(self.in_routes.insert(wire, route, bytes))
+    }
+
+    pub(super) fn forget_routes(&mut self) {
+        self.in_routes.forget();
+        self.out_routes.forget();
+    }
+}

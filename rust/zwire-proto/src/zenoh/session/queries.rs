@@ -1,0 +1,241 @@
+//! Queries that this session's queryables were asked (`zenoh-behaviour` 3.8).
+
+use std::collections::HashMap;
+
+use super::{
+    Result, Session,
+    error::SessionError,
+    gets::reply_qos,
+    limits::MAX_PENDING_QUERIES,
+    sample::Sample,
+    types::{EntityId, Event, Get, GetId, QueryId, QueryReply, QueryReplyBody, Reply},
+};
+use crate::{
+    Now, Text,
+    zenoh::{
+        KeyExpr, Parameters, Qos, Reliability,
+        wire::{
+            Err as WireErr, NetworkMessage, Reply as WireReply, Request, ResponderId, Response, ResponseBody,
+            ResponseFinal, WireExpr,
+        },
+    },
+};
+
+/// Who waits for the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// The north, with this entry of `requests`.
+    North(u64),
+    /// A get of this session.
+    Local(GetId),
+}
+
+/// A question to one queryable that it has not finished.
+#[derive(Debug)]
+struct Asked {
+    asker: Asker,
+    queryable: EntityId,
+    key: KeyExpr,
+    any_key: bool,
+    qos: Qos,
+}
+
+/// A REQUEST that some queryables have not finished.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    id: u32,
+    qos: Qos,
+    unfinished: usize,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Queries {
+    asked: HashMap<QueryId, Asked>,
+    requests: HashMap<u64, Open>,
+    last: u64,
+}
+
+impl Queries {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn ids(&self, which: impl Fn(&Asked) -> bool) -> Vec<QueryId> {
+        let mut ids: Vec<_> =
+            self.asked.iter().filter(|(_, asked)| which(asked)).map(|(&id, _)| id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+impl Session {
+    /// REQUEST: one query for each queryable that it is for, or the end at once.
+    pub(super) fn handle_request(&mut self, request: Request) {
+        self.stats.requests_received += 1;
+        let Request { id, qos, target, query, .. } = request;
+        let key = self.north.as_ref().and_then(|north| north.keys.resolve(&request.key));
+        let Some(key) = key.and_then(|key| self.inward(&key)) else {
+            self.stats.dropped.in_bad_key += 1;
+            return self.send_final(id, qos);
+        };
+        // It is kept until all have finished.
+        let key = key.unshared();
+        let all = self.entities.queryables.iter();
+        let asked = all.filter(|(_, q)| q.origin.remote() && q.answers(&key, target));
+        let asked: Vec<EntityId> = asked.map(|(&queryable, _)| queryable).collect();
+        if asked.is_empty() {
+            return self.send_final(id, qos);
+        }
+        if self.queries.asked.len() + asked.len() > MAX_PENDING_QUERIES {
+            self.stats.dropped.request_refused += 1;
+            return self.send_final(id, qos);
+        }
+        let open = self.queries.next();
+        self.queries.requests.insert(open, Open { id, qos, unfinished: asked.len() });
+        let any_key = Parameters::new(query.parameters.clone()).accepts_any_key();
+        for queryable in asked {
+            self.stats.queries_delivered += 1;
+            let id = QueryId(self.queries.next());
+            let asker = Asker::North(open);
+            self.queries.asked.insert(id, Asked { asker, queryable, key: key.clone(), any_key, qos });
+            self.events.push_back(Event::Query {
+                queryable,
+                id,
+                key: key.clone(),
+                parameters: query.parameters.clone(),
+                body: query.body.clone(),
+                attachment: query.attachment.clone(),
+                source_info: query.source_info,
+                qos,
+                accept_any_key: any_key,
+            });
+        }
+    }
+
+    /// The branch of a get that stays in this session.
+    pub(super) fn ask_locally(&mut self, id: GetId, get: Get, parameters: Text, any_key: bool) {
+        let all = self.entities.queryables.iter();
+        let asked = all.filter(|(_, q)| q.origin.local() && q.answers(&get.key, get.target));
+        let asked: Vec<EntityId> = asked.map(|(&queryable, _)| queryable).collect();
+        if asked.is_empty() {
+            return;
+        }
+        if self.queries.asked.len() + asked.len() > MAX_PENDING_QUERIES {
+            self.stats.dropped.request_refused += 1;
+            return;
+        }
+        self.asked_locally(id, asked.len());
+        for queryable in asked {
+            self.stats.queries_delivered += 1;
+            let query = QueryId(self.queries.next());
+            let (key, asker) = (get.key.clone(), Asker::Local(id));
+            self.queries.asked.insert(query, Asked { asker, queryable, key, any_key, qos: get.qos });
+            self.events.push_back(Event::Query {
+                queryable,
+                id: query,
+                key: get.key.clone(),
+                parameters: parameters.clone(),
+                body: get.body.clone(),
+                attachment: get.attachment.clone(),
+                source_info: get.source_info,
+                qos: get.qos,
+                accept_any_key: any_key,
+            });
+        }
+    }
+
+    /// Answers a query; any number of times until [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// The query is over, or the key of the reply is none that was asked for.
+    pub fn reply(&mut self, _now: Now, query: QueryId, reply: QueryReply) -> Result<()> {
+        self.check_open()?;
+        let Some(asked) = self.queries.asked.get(&query) else {
+            return Err(SessionError::QueryOver { id: query });
+        };
+        if let QueryReplyBody::Sample { key, .. } = &reply.body
+            && !asked.any_key
+            && !key.intersects(&asked.key)
+        {
+            return Err(SessionError::ReplyKey { reply: key.clone(), query: asked.key.clone() });
+        }
+        let qos = reply_qos(asked.qos, reply.express);
+        let replier = Some(ResponderId { zid: self.config.zid, eid: asked.queryable.0 });
+        let (asker, asked_key) = (asked.asker, asked.key.clone());
+        match asker {
+            Asker::Local(get) => {
+                let result = match reply.body {
+                    QueryReplyBody::Sample { key, body } => {
+                        Ok(Sample::new(key, body, qos, Reliability::Reliable))
+                    }
+                    QueryReplyBody::Err(error) => Err(error),
+                };
+                self.handle_reply(get, Reply { result, replier });
+            }
+            Asker::North(open) => {
+                let Some(&Open { id, .. }) = self.queries.requests.get(&open) else { return Ok(()) };
+                let (key, body) = match reply.body {
+                    QueryReplyBody::Sample { key, body } => (key, ResponseBody::Reply(WireReply::new(body))),
+                    QueryReplyBody::Err(error) => {
+                        let (encoding, payload) = (error.encoding, error.payload);
+                        (asked_key, ResponseBody::Err(WireErr { encoding, payload, ..WireErr::default() }))
+                    }
+                };
+                // Always in full (`zenoh-behaviour` 3.8).
+                let key = WireExpr::full(self.outward(key)?.outer.into_text());
+                let responder = replier;
+                self.send(NetworkMessage::Response(Response {
+                    id,
+                    key,
+                    qos,
+                    timestamp: None,
+                    responder,
+                    ts_stack: None,
+                    body,
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// No more answers to the query come. Does nothing to one that is over.
+    pub fn finish(&mut self, _now: Now, query: QueryId) {
+        let Some(asked) = self.queries.asked.remove(&query) else { return };
+        match asked.asker {
+            Asker::Local(get) => self.local_done(get),
+            Asker::North(request) => {
+                let Some(open) = self.queries.requests.get_mut(&request) else { return };
+                open.unfinished -= 1;
+                if open.unfinished == 0 {
+                    let Open { id, qos, .. } = *open;
+                    self.queries.requests.remove(&request);
+                    self.send_final(id, qos);
+                }
+            }
+        }
+    }
+
+    fn send_final(&mut self, id: u32, qos: Qos) {
+        self.send(NetworkMessage::ResponseFinal(ResponseFinal { id, qos, timestamp: None }));
+    }
+
+    pub(super) fn finish_queries_of(&mut self, now: Now, queryable: EntityId) {
+        for id in self.queries.ids(|asked| asked.queryable == queryable) {
+            self.finish(now, id);
+        }
+    }
+
+    pub(super) fn finish_all_queries(&mut self, now: Now) {
+        for id in self.queries.ids(|_| true) {
+            self.finish(now, id);
+        }
+    }
+
+    /// The north that asked is gone.
+    pub(super) fn queries_lose_link(&mut self) {
+        self.queries.requests.clear();
+        self.queries.asked.retain(|_, asked| matches!(asked.asker, Asker::Local(_)));
+    }
+}

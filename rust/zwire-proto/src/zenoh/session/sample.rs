@@ -1,0 +1,95 @@
+//! [`Sample`]: what a subscriber gets and a reply holds.
+
+use bytes::Bytes;
+
+use crate::zenoh::{
+    Encoding, KeyExpr, Qos, Reliability, Timestamp,
+    wire::{PushBody, SourceInfo},
+};
+
+/// Whether a value came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SampleKind {
+    /// A value.
+    Put,
+    /// A deletion: no payload, no encoding.
+    Delete,
+}
+
+/// A value of a key at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Its key; may hold wildcards.
+    pub key: KeyExpr,
+    /// Whether a value came or went.
+    pub kind: SampleKind,
+    /// The value.
+    pub payload: Bytes,
+    /// What the payload holds.
+    pub encoding: Encoding,
+    /// When it was made.
+    pub timestamp: Option<Timestamp>,
+    /// Priority, congestion control, express.
+    pub qos: Qos,
+    /// The channel that it came by.
+    pub reliability: Reliability,
+    /// Who made it.
+    pub source_info: Option<SourceInfo>,
+    /// Bytes of the user; present and empty is not the same as absent.
+    pub attachment: Option<Bytes>,
+}
+
+impl Sample {
+    /// From a message. A payload that describes shared memory is none that we could deliver.
+    #[must_use]
+    #[inline]
+    pub fn new(key: KeyExpr, body: PushBody, qos: Qos, reliability: Reliability) -> Self {
+        match body {
+            PushBody::Put(put) => Self {
+                key,
+                kind: SampleKind::Put,
+                payload: put.payload,
+                encoding: put.encoding,
+                timestamp: put.timestamp,
+                qos,
+                reliability,
+                source_info: put.source_info,
+                attachment: put.attachment,
+            },
+            PushBody::Del(del) => Self {
+                key,
+                kind: SampleKind::Delete,
+                payload: Bytes::new(),
+                encoding: Encoding::DEFAULT,
+                timestamp: del.timestamp,
+                qos,
+                reliability,
+                source_info: del.source_info,
+                attachment: del.attachment,
+            },
+        }
+    }
+
+    /// The sample that says that a token appeared (`Put`) or vanished (`Delete`).
+    pub(super) const fn liveliness(key: KeyExpr, kind: SampleKind) -> Self {
+        Self {
+            key,
+            kind,
+            payload: Bytes::new(),
+            encoding: Encoding::DEFAULT,
+            timestamp: None,
+            qos: Qos::DEFAULT,
+            reliability: Reliability::Reliable,
+            source_info: None,
+            attachment: None,
+        }
+    }
+
+    /// How much memory it keeps alive, roughly.
+    pub(super) fn cost(&self) -> usize {
+        size_of::<Self>()
+            + self.key.len()
+            + self.payload.len()
+            + self.attachment.as_ref().map_or(0, Bytes::len)
+    }
+}

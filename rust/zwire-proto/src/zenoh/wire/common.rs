@@ -1,0 +1,192 @@
+//! Extensions and fields that several messages share (`zenoh-wire` 1.4–1.6, 4.2, 5.6).
+
+use super::ext::{Chain, zbuf};
+use crate::{
+    buf::{Reader, Sink, put_vle, put_zbytes, vle_len},
+    error::{DecodeErrorKind, Result},
+    limits::MAX_TS_STACK,
+    zenoh::{Encoding, Ntp64, Qos, Timestamp, ZenohId},
+};
+use bytes::Bytes;
+
+/// QoS, Z64, on all network messages.
+pub(super) const QOS: u8 = 0x21;
+/// Timestamp, ZBuf, on all network messages. Nobody emits it.
+pub(super) const TIMESTAMP: u8 = 0x42;
+/// NodeId, Z64, mandatory, between routers.
+pub(super) const NODE_ID: u8 = 0x33;
+/// TsStack, ZBuf, instrumentation since 1.10.
+pub(super) const TS_STACK: u8 = 0x47;
+/// SourceInfo, ZBuf, on data messages.
+pub(super) const SOURCE_INFO: u8 = 0x41;
+
+pub(super) fn read_qos(r: &mut Reader<'_>) -> Result<Qos> {
+    #[allow(clippy::cast_possible_truncation, reason = "one byte is significant, the upper bits are ignored")]
+    r.vle("QoS extension").map(|v| Qos(v as u8))
+}
+
+pub(super) fn read_node_id(r: &mut Reader<'_>) -> Result<u16> {
+    r.z16("NodeId extension")
+}
+
+pub(super) fn read_zid(r: &mut Reader<'_>, len: usize, reading: &'static str) -> Result<ZenohId> {
+    let offset = r.offset();
+    let raw = r.slice(len, reading)?;
+    ZenohId::from_wire(raw).ok_or_else(|| r.error(reading, offset, DecodeErrorKind::Illegal { value: 0 }))
+}
+
+pub(super) fn put_zid(sink: &mut impl Sink, zid: ZenohId) {
+    sink.put(&zid.to_le_bytes()[..zid.wire_len()]);
+}
+
+/// The four high bits of the byte in front of a ZenohID: its length minus one.
+#[allow(clippy::cast_possible_truncation, reason = "at most 15")]
+pub(super) const fn zid_len_bits(zid: ZenohId) -> u8 {
+    ((zid.wire_len() - 1) as u8) << 4
+}
+
+pub(super) fn read_timestamp(r: &mut Reader<'_>) -> Result<Timestamp> {
+    let time = Ntp64(r.vle("timestamp time")?);
+    let offset = r.offset();
+    let len = r.vle("timestamp id")?;
+    if !(1..=16).contains(&len) {
+        return Err(r.error("timestamp id", offset, DecodeErrorKind::Illegal { value: len }));
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "at most 16")]
+    let id = read_zid(r, len as usize, "timestamp id")?;
+    Ok(Timestamp { time, id })
+}
+
+pub(super) fn put_timestamp(sink: &mut impl Sink, timestamp: &Timestamp) {
+    put_vle(sink, timestamp.time.0);
+    put_vle(sink, timestamp.id.wire_len() as u64);
+    put_zid(sink, timestamp.id);
+}
+
+const fn timestamp_len(timestamp: &Timestamp) -> usize {
+    vle_len(timestamp.time.0) + 1 + timestamp.id.wire_len()
+}
+
+pub(super) fn read_timestamp_ext(r: &mut Reader<'_>) -> Result<Timestamp> {
+    let mut inner = zbuf(r, "Timestamp extension")?;
+    let timestamp = read_timestamp(&mut inner)?;
+    inner.finish("Timestamp extension")?;
+    Ok(timestamp)
+}
+
+pub(super) fn put_timestamp_ext(sink: &mut impl Sink, chain: &mut Chain, timestamp: &Timestamp) {
+    chain.header(sink, TIMESTAMP);
+    put_vle(sink, timestamp_len(timestamp) as u64);
+    put_timestamp(sink, timestamp);
+}
+
+pub(super) fn read_encoding(r: &mut Reader<'_>) -> Result<Encoding> {
+    let word = r.z32("encoding id")?;
+    // Receivers truncate the id to 16 bits.
+    #[allow(clippy::cast_possible_truncation, reason = "as the peers do")]
+    let id = (word >> 1) as u16;
+    let schema = if word & 1 == 1 { Some(r.zbytes(u64::from(u8::MAX), "encoding schema")?) } else { None };
+    Ok(Encoding { id, schema })
+}
+
+pub(super) fn put_encoding(sink: &mut impl Sink, encoding: &Encoding) {
+    put_vle(sink, u64::from(encoding.id) << 1 | u64::from(encoding.schema.is_some()));
+    if let Some(schema) = &encoding.schema {
+        put_zbytes(sink, schema);
+    }
+}
+
+pub(super) fn encoding_len(encoding: &Encoding) -> usize {
+    let schema = encoding.schema.as_ref().map_or(0, |s| vle_len(s.len() as u64) + s.len());
+    vle_len(u64::from(encoding.id) << 1 | 1) + schema
+}
+
+/// The entity that made a data message and its own counter (`zenoh-wire` 5.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceInfo {
+    /// Its node.
+    pub zid: ZenohId,
+    /// Its number within the node.
+    pub eid: u32,
+    /// Its counter; independent of transport sequence numbers.
+    pub sn: u32,
+}
+
+pub(super) fn read_source_info(r: &mut Reader<'_>) -> Result<SourceInfo> {
+    let mut inner = zbuf(r, "SourceInfo extension")?;
+    let (zid, eid) = read_entity(&mut inner, "SourceInfo extension")?;
+    let sn = inner.z32("SourceInfo sn")?;
+    inner.finish("SourceInfo extension")?;
+    Ok(SourceInfo { zid, eid, sn })
+}
+
+pub(super) fn put_source_info(sink: &mut impl Sink, chain: &mut Chain, info: &SourceInfo) {
+    chain.header(sink, SOURCE_INFO);
+    put_vle(sink, (entity_len(info.zid, info.eid) + vle_len(u64::from(info.sn))) as u64);
+    put_entity(sink, info.zid, info.eid);
+    put_vle(sink, u64::from(info.sn));
+}
+
+pub(super) fn read_entity(r: &mut Reader<'_>, reading: &'static str) -> Result<(ZenohId, u32)> {
+    let len = usize::from(r.u8(reading)? >> 4) + 1;
+    Ok((read_zid(r, len, reading)?, r.z32(reading)?))
+}
+
+pub(super) fn put_entity(sink: &mut impl Sink, zid: ZenohId, eid: u32) {
+    sink.put_u8(zid_len_bits(zid));
+    put_zid(sink, zid);
+    put_vle(sink, u64::from(eid));
+}
+
+pub(super) const fn entity_len(zid: ZenohId, eid: u32) -> usize {
+    1 + zid.wire_len() + vle_len(eid as u64)
+}
+
+/// Time stamps that a message collected on its way (`zenoh-wire` 4.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TsStack {
+    /// Where stamps are wanted: 1 send, 2 route, 4 receive; never 0.
+    pub flags: u8,
+    /// What was collected, at most 255.
+    pub records: Vec<TsRecord>,
+}
+
+/// One entry of a [`TsStack`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TsRecord {
+    /// 1 send, 2 route, 4 receive; bit 7: `bytes` are in a format of the user.
+    pub flags: u8,
+    /// A timestamp, unless bit 7 of `flags` is set.
+    pub bytes: Bytes,
+}
+
+pub(super) fn read_ts_stack(r: &mut Reader<'_>) -> Result<Box<TsStack>> {
+    const READING: &str = "TsStack extension";
+    let mut inner = zbuf(r, READING)?;
+    let offset = inner.offset();
+    let flags = inner.u8(READING)?;
+    if flags == 0 {
+        return Err(inner.error(READING, offset, DecodeErrorKind::Illegal { value: 0 }));
+    }
+    let count = inner.count(MAX_TS_STACK, READING)?;
+    let mut records = Vec::with_capacity(count);
+    for _ in 0..count {
+        let flags = inner.u8(READING)?;
+        records.push(TsRecord { flags, bytes: inner.zbytes(u64::from(u32::MAX), READING)? });
+    }
+    inner.finish(READING)?;
+    Ok(Box::new(TsStack { flags, records }))
+}
+
+pub(super) fn put_ts_stack(sink: &mut impl Sink, chain: &mut Chain, stack: &TsStack) {
+    chain.header(sink, TS_STACK);
+    let records: usize =
+        stack.records.iter().map(|r| 1 + vle_len(r.bytes.len() as u64) + r.bytes.len()).sum();
+    put_vle(sink, (1 + vle_len(stack.records.len() as u64) + records) as u64);
+    sink.put_u8(stack.flags);
+    put_vle(sink, stack.records.len() as u64);
+    for record in &stack.records {
+        sink.put_u8(record.flags);
+        put_zbytes(sink, &record.bytes);
+    }
+}

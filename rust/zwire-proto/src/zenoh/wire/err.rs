@@ -1,0 +1,135 @@
+//! ERR, id 0x05 in RESPONSE (`zenoh-wire` 5.5).
+//!
+//! ```text
+//!  7 6 5 4 3 2 1 0
+//! +-+-+-+-+-+-+-+-+
+//! |Z|E|X|   ERR   |   Z: extensions, E: encoding
+//! +-+-+-+---------+
+//! ~   encoding    ~   if E
+//! ~  extensions   ~   if Z: SourceInfo 0x41, Shm 0x12 (Unit, mandatory)
+//! ~ payload <z32> ~
+//! +---------------+
+//! ```
+
+use super::{
+    common::{SOURCE_INFO, SourceInfo, put_encoding, put_source_info, read_encoding, read_source_info},
+    ext::{Chain, UnknownExt, Z, keep_unknown, read_header},
+    shm,
+};
+use crate::{
+    buf::{Reader, Sink, put_vle},
+    error::Result,
+    zenoh::Encoding,
+};
+use bytes::Bytes;
+
+pub(super) const ID: u8 = 0x05;
+const E: u8 = 0x40;
+
+/// An error instead of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Err {
+    /// What the payload holds.
+    pub encoding: Encoding,
+    /// Who made it.
+    pub source_info: Option<SourceInfo>,
+    /// The payload describes shared memory.
+    pub shm: bool,
+    /// Unknown extensions, kept for the next hop.
+    pub extensions: Vec<UnknownExt>,
+    /// What went wrong, in the format of `encoding`.
+    pub payload: Bytes,
+}
+
+impl Err {
+    pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
+        let encoding = if header & E == 0 { Encoding::DEFAULT } else { read_encoding(r)? };
+        let mut err = Self { encoding, ..Self::default() };
+        let mut more = header & Z != 0;
+        while more {
+            let ext;
+            (ext, more) = read_header(r, "ERR extension")?;
+            match ext {
+                SOURCE_INFO => err.source_info = Some(read_source_info(r)?),
+                shm::MARKER => err.shm = shm::accept(r, "ERR Shm extension")?,
+                _ => keep_unknown(&mut err.extensions, ext, r, "ERR extension")?,
+            }
+        }
+        err.payload = if err.shm {
+            shm::read_slices(r, "ERR payload")?
+        } else {
+            r.zbytes(u64::from(u32::MAX), "ERR payload")?
+        };
+        Ok(err)
+    }
+
+    pub(super) fn encode(&self, sink: &mut impl Sink) {
+        let mut chain = Chain::new(
+            usize::from(self.source_info.is_some()) + usize::from(self.shm) + self.extensions.len(),
+        );
+        let e = if self.encoding.is_default() { 0 } else { E };
+        sink.put_u8(ID | chain.flag() | e);
+        if e != 0 {
+            put_encoding(sink, &self.encoding);
+        }
+        if let Some(info) = &self.source_info {
+            put_source_info(sink, &mut chain, info);
+        }
+        if self.shm {
+            chain.header(sink, shm::MARKER);
+        }
+        chain.unknown(sink, &self.extensions);
+        if !self.shm {
+            put_vle(sink, self.payload.len() as u64);
+        }
+        sink.put_shared(&self.payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        NetworkMessage, Response, ResponseBody, WireExpr,
+        testing::{both_ways, kind, network},
+    };
+    use super::*;
+    use crate::{
+        error::DecodeErrorKind,
+        zenoh::{Qos, ZenohId},
+    };
+
+    /// In the shortest RESPONSE.
+    fn check(hex: &str, err: Err) {
+        let response = Response {
+            id: 0,
+            key: WireExpr::EMPTY,
+            qos: Qos::DEFAULT,
+            timestamp: None,
+            responder: None,
+            ts_stack: None,
+            body: ResponseBody::Err(err),
+        };
+        both_ways(&format!("5b 00 00 {hex}"), &NetworkMessage::Response(response));
+    }
+
+    #[test]
+    fn each_flag_and_extension() {
+        check("05 00", Err::default());
+        check(
+            "45 08 01 78",
+            Err {
+                encoding: Encoding { id: 4, schema: None },
+                payload: Bytes::from_static(b"x"),
+                ..Err::default()
+            },
+        );
+        let info = SourceInfo { zid: ZenohId::new(1).unwrap(), eid: 2, sn: 3 };
+        check("85 41 04 00010203 00", Err { source_info: Some(info), ..Err::default() });
+    }
+
+    #[test]
+    fn shared_memory_is_refused_and_the_reserved_bit_is_ignored() {
+        assert_eq!(kind(network("5b 00 00 85 12 00")), DecodeErrorKind::SharedMemory);
+        assert_eq!(network("5b 00 00 25 00"), network("5b 00 00 05 00"));
+    }
+}

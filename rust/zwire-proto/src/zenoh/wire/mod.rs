@@ -1,0 +1,257 @@
+//! Messages of the wire, one file each, and the enums that hold them.
+//!
+//! | Layer | Enum | Where |
+//! | --- | --- | --- |
+//! | scouting | [`ScoutingMessage`] | one per datagram |
+//! | transport | [`TransportMessage`] | one or more per batch |
+//! | network | [`NetworkMessage`] | one or more per FRAME, cut into FRAGMENTs, or bare in low latency |
+//!
+//! [`BatchReader`] walks a batch. Unknown optional extensions are skipped, unknown mandatory ones
+//! are an error that names them.
+
+mod batch_reader;
+mod close;
+mod common;
+mod declare;
+mod del;
+mod err;
+mod ext;
+mod frame;
+mod init;
+mod interest;
+mod join;
+mod link_state;
+mod oam;
+mod open;
+mod push;
+mod put;
+mod query;
+mod reply;
+mod request;
+mod response;
+mod response_final;
+mod scout;
+mod shm;
+#[cfg(test)]
+mod testing;
+mod wire_expr;
+
+pub use batch_reader::{BatchItem, BatchReader};
+pub use close::{Close, CloseReason};
+pub use common::{SourceInfo, TsRecord, TsStack};
+pub use declare::{Declaration, Declare, QueryableInfo};
+pub use del::Del;
+pub use err::Err;
+pub use ext::{ExtBody, UnknownExt};
+pub use frame::{Fragment, Frame};
+pub use init::{Init, InitExt, QosOffer, Resolution};
+pub use interest::{Interest, InterestMode, InterestOptions};
+pub use join::{Join, NextSn};
+pub use link_state::{LinkState, LinkStateList};
+pub use oam::{Oam, TransportOam};
+pub use open::{Open, OpenExt, OpenMultiLink, OpenShm};
+use push::Plain;
+pub use push::{Push, PushBody};
+pub use put::Put;
+pub use query::{Consolidation, Query, QueryBody};
+pub use reply::Reply;
+pub use request::{QueryTarget, Request};
+pub use response::{ResponderId, Response, ResponseBody};
+pub use response_final::ResponseFinal;
+pub use scout::{Hello, Scout};
+pub use wire_expr::{Mapping, WireExpr};
+
+use super::Qos;
+use crate::{
+    buf::{Gather, Reader, Sink},
+    error::{DecodeErrorKind, Result},
+};
+
+/// The id bits of a header byte.
+pub(crate) const ID_MASK: u8 = 0x1f;
+
+/// Whether `header` starts a network message: that is how the end of a FRAME is recognised.
+#[must_use]
+pub const fn is_network(header: u8) -> bool {
+    header & ID_MASK >= interest::ID
+}
+
+/// A message between nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkMessage {
+    /// A publication.
+    Push(Push),
+    /// A query.
+    Request(Request),
+    /// An answer.
+    Response(Response),
+    /// The end of the answers.
+    ResponseFinal(ResponseFinal),
+    /// A declaration.
+    Declare(Declare),
+    /// A wish for declarations.
+    Interest(Interest),
+    /// Operation, administration, maintenance.
+    Oam(Oam),
+}
+
+impl NetworkMessage {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// What does not decode, with field and offset.
+    #[inline]
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        match Plain::decode(r) {
+            Some(plain) => Ok(Self::Push(plain.build())),
+            None => Self::decode_any(r),
+        }
+    }
+
+    #[inline(never)]
+    fn decode_any(r: &mut Reader<'_>) -> Result<Self> {
+        let offset = r.offset();
+        let header = r.u8("network message")?;
+        match header & ID_MASK {
+            push::ID => Push::decode(header, r).map(Self::Push),
+            request::ID => Request::decode(header, r).map(Self::Request),
+            response::ID => Response::decode(header, r).map(Self::Response),
+            response_final::ID => ResponseFinal::decode(header, r).map(Self::ResponseFinal),
+            declare::ID => Declare::decode(header, r).map(Self::Declare),
+            interest::ID => Interest::decode(header, r).map(Self::Interest),
+            oam::ID => Oam::decode(header, r).map(Self::Oam),
+            id => Err(r.error("network message", offset, DecodeErrorKind::UnknownId { id })),
+        }
+    }
+
+    /// Writes the message.
+    #[inline]
+    pub fn encode(&self, sink: &mut impl Sink) {
+        if let Self::Push(push) = self
+            && push.encode_plain(sink)
+        {
+            return;
+        }
+        let mut sink = Gather::new(sink);
+        match self {
+            Self::Push(m) => m.encode(&mut sink),
+            Self::Request(m) => m.encode(&mut sink),
+            Self::Response(m) => m.encode(&mut sink),
+            Self::ResponseFinal(m) => m.encode(&mut sink),
+            Self::Declare(m) => m.encode(&mut sink),
+            Self::Interest(m) => m.encode(&mut sink),
+            Self::Oam(m) => m.encode(&mut sink),
+        }
+        sink.finish();
+    }
+
+    /// Its QoS, which every network message has.
+    #[must_use]
+    pub const fn qos(&self) -> Qos {
+        match self {
+            Self::Push(m) => m.qos,
+            Self::Request(m) => m.qos,
+            Self::Response(m) => m.qos,
+            Self::ResponseFinal(m) => m.qos,
+            Self::Declare(m) => m.qos,
+            Self::Interest(m) => m.qos,
+            Self::Oam(m) => m.qos,
+        }
+    }
+}
+
+/// A message of one transport. The contents of FRAME and FRAGMENT follow it in the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransportMessage {
+    /// First and second of the handshake.
+    Init(Init),
+    /// Third and fourth of the handshake.
+    Open(Open),
+    /// The end.
+    Close(Close),
+    /// Nothing else to say.
+    KeepAlive,
+    /// Head of network messages.
+    Frame(Frame),
+    /// Head of a part of a network message.
+    Fragment(Fragment),
+    /// Presence in a multicast group.
+    Join(Join),
+    /// Ignored by everybody.
+    Oam(TransportOam),
+}
+
+impl TransportMessage {
+    /// Reads one message; for FRAME and FRAGMENT the head only.
+    ///
+    /// # Errors
+    /// What does not decode, with field and offset.
+    #[inline]
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let offset = r.offset();
+        let header = r.u8("transport message")?;
+        match header & ID_MASK {
+            frame::ID => Frame::decode(header, r).map(Self::Frame),
+            frame::FRAGMENT_ID => Fragment::decode(header, r).map(Self::Fragment),
+            close::KEEP_ALIVE_ID => {
+                if header & ext::Z != 0 {
+                    ext::skip_chain(r, "KEEP_ALIVE extension")?;
+                }
+                Ok(Self::KeepAlive)
+            }
+            close::ID => Close::decode(header, r).map(Self::Close),
+            init::ID => Init::decode(header, r).map(Self::Init),
+            open::ID => Open::decode(header, r).map(Self::Open),
+            join::ID => Join::decode(header, r).map(Self::Join),
+            oam::TRANSPORT_ID => TransportOam::decode(header, r).map(Self::Oam),
+            id => Err(r.error("transport message", offset, DecodeErrorKind::UnknownId { id })),
+        }
+    }
+
+    /// Writes the message; for FRAME and FRAGMENT the head only.
+    pub fn encode(&self, sink: &mut impl Sink) {
+        match self {
+            Self::Init(m) => m.encode(sink),
+            Self::Open(m) => m.encode(sink),
+            Self::Close(m) => m.encode(sink),
+            Self::KeepAlive => sink.put_u8(close::KEEP_ALIVE_ID),
+            Self::Frame(m) => m.encode(sink),
+            Self::Fragment(m) => m.encode(sink),
+            Self::Join(m) => m.encode(sink),
+            Self::Oam(m) => m.encode(sink),
+        }
+    }
+}
+
+/// A message of scouting, one per datagram. What follows it in the datagram is ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScoutingMessage {
+    /// The question.
+    Scout(Scout),
+    /// The answer.
+    Hello(Hello),
+}
+
+impl ScoutingMessage {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// What does not decode, with field and offset.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let offset = r.offset();
+        let header = r.u8("scouting message")?;
+        match header & ID_MASK {
+            scout::SCOUT_ID => Scout::decode(header, r).map(Self::Scout),
+            scout::HELLO_ID => Hello::decode(header, r).map(Self::Hello),
+            id => Err(r.error("scouting message", offset, DecodeErrorKind::UnknownId { id })),
+        }
+    }
+
+    /// Writes the message.
+    pub fn encode(&self, sink: &mut impl Sink) {
+        match self {
+            Self::Scout(m) => m.encode(sink),
+            Self::Hello(m) => m.encode(sink),
+        }
+    }
+}
