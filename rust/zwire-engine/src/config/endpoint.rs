@@ -1,0 +1,459 @@
+//! Endpoints and locators: `<protocol>/<address>[?<metadata>][#<config>]` (`zenoh-behaviour` 1.1).
+
+use core::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+/// Longest endpoint in bytes: locators travel behind a one-byte length in some places.
+pub const MAX_ENDPOINT_LEN: usize = 255;
+
+/// A part of an endpoint, for errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Before the first slash.
+    Protocol,
+    /// Between the slash and `?` or `#`.
+    Address,
+    /// Behind `?`: travels with the locator.
+    Metadata,
+    /// Behind `#`: stays on this node.
+    Config,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Protocol => "protocol",
+            Self::Address => "address",
+            Self::Metadata => "metadata",
+            Self::Config => "config",
+        })
+    }
+}
+
+/// Why a text is no endpoint, or an endpoint of no use.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// There is no slash between protocol and address.
+    #[error("`{text}`: expected <protocol>/<address>[?<metadata>][#<config>]")]
+    NoSlash {
+        /// The text, shortened.
+        text: String,
+    },
+    /// A part that must not be empty is.
+    #[error("`{text}`: empty {part}")]
+    Empty {
+        /// The text, shortened.
+        text: String,
+        /// The part.
+        part: Part,
+    },
+    /// A character that the part does not allow.
+    #[error("`{text}`: {character:?} in the {part}")]
+    Character {
+        /// The text, shortened.
+        text: String,
+        /// The part.
+        part: Part,
+        /// The first such character.
+        character: char,
+    },
+    /// A parameter without a key.
+    #[error("`{text}`: a parameter without a key in the {part}")]
+    NoKey {
+        /// The text, shortened.
+        text: String,
+        /// The part.
+        part: Part,
+    },
+    /// Metadata behind the config, where it would be read as part of it.
+    #[error("`{text}`: the metadata (?) must stand before the config (#)")]
+    Order {
+        /// The text, shortened.
+        text: String,
+    },
+    /// The text is longer than an endpoint may be.
+    #[error("an endpoint of {len} bytes, at most {MAX_ENDPOINT_LEN}")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// A locator with a config part, which must not travel.
+    #[error("`{text}`: a locator has no config (#)")]
+    ConfigInLocator {
+        /// The text, shortened.
+        text: String,
+    },
+    /// A parameter whose value is of no use.
+    #[error("{part} parameter `{key}={value}`: expected {expected}")]
+    Parameter {
+        /// The part.
+        part: Part,
+        /// The parameter.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A parameter that the protocol does not know.
+    #[error("config parameter `{key}` is unknown to {protocol}, did you mean `{nearest}`?")]
+    UnknownParameter {
+        /// The protocol.
+        protocol: String,
+        /// The parameter.
+        key: String,
+        /// The known parameter that looks most like it.
+        nearest: &'static str,
+    },
+    /// Two parameters that exclude each other.
+    #[error("config parameters `{first}` and `{second}` exclude each other")]
+    Conflict {
+        /// One parameter.
+        first: &'static str,
+        /// The other parameter.
+        second: &'static str,
+    },
+}
+
+/// What a node listens on or connects to, with the options of this node for that link.
+///
+/// Parameters are kept sorted by key, so that equal endpoints are equal texts.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    text: String,
+    protocol_end: usize,
+    address_end: usize,
+    locator_end: usize,
+}
+
+impl Endpoint {
+    /// Parses and canonicalises.
+    ///
+    /// # Errors
+    /// The first part that is wrong.
+    pub fn new(text: &str) -> Result<Self, EndpointError> {
+        if text.len() > MAX_ENDPOINT_LEN {
+            return Err(EndpointError::TooLong { len: text.len() });
+        }
+        let whole = || text.to_owned();
+        let (locator, config) = split_at(text, '#');
+        let (head, metadata) = split_at(locator, '?');
+        if metadata.is_none() && config.is_some_and(|config| config.contains('?')) {
+            return Err(EndpointError::Order { text: whole() });
+        }
+        let Some((protocol, address)) = head.split_once('/') else {
+            return Err(EndpointError::NoSlash { text: whole() });
+        };
+        for (part, value) in [(Part::Protocol, protocol), (Part::Address, address)] {
+            if value.is_empty() {
+                return Err(EndpointError::Empty { text: whole(), part });
+            }
+        }
+        let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.'));
+        if let Some(character) = protocol.chars().find(odd) {
+            return Err(EndpointError::Character { text: whole(), part: Part::Protocol, character });
+        }
+        if let Some(character) = text.chars().find(|c| c.is_control()) {
+            let part = if head.contains(character) {
+                Part::Address
+            } else if locator.contains(character) {
+                Part::Metadata
+            } else {
+                Part::Config
+            };
+            return Err(EndpointError::Character { text: whole(), part, character });
+        }
+
+        let mut canonical = format!("{protocol}/{address}");
+        let address_end = canonical.len();
+        if let Some(metadata) = metadata {
+            canonical.push('?');
+            push_sorted(&mut canonical, metadata, Part::Metadata, text)?;
+        }
+        let locator_end = canonical.len();
+        if let Some(config) = config {
+            canonical.push('#');
+            push_sorted(&mut canonical, config, Part::Config, text)?;
+        }
+        Ok(Self { text: canonical, protocol_end: protocol.len(), address_end, locator_end })
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// `tcp`, `udp`, …
+    #[must_use]
+    pub fn protocol(&self) -> &str {
+        &self.text[..self.protocol_end]
+    }
+
+    /// `127.0.0.1:7447`, a path, …: its grammar depends on the protocol.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.text[self.protocol_end + 1..self.address_end]
+    }
+
+    /// The metadata parameters in the order of their keys.
+    pub fn metadata(&self) -> impl Iterator<Item = (&str, &str)> {
+        pairs(self.text[self.address_end..self.locator_end].strip_prefix('?'))
+    }
+
+    /// The config parameters in the order of their keys.
+    pub fn config(&self) -> impl Iterator<Item = (&str, &str)> {
+        pairs(self.text[self.locator_end..].strip_prefix('#'))
+    }
+
+    /// The value of a metadata parameter; a parameter without `=` has the value "".
+    #[must_use]
+    pub fn metadata_value(&self, key: &str) -> Option<&str> {
+        self.metadata().find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+
+    /// The value of a config parameter; a parameter without `=` has the value "".
+    #[must_use]
+    pub fn config_value(&self, key: &str) -> Option<&str> {
+        self.config().find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+
+    /// The part that other nodes may see.
+    #[must_use]
+    pub fn locator(&self) -> Locator {
+        Locator(Self { text: self.text[..self.locator_end].to_owned(), ..self.clone() })
+    }
+
+    /// The same endpoint with another address: a listener on port 0 knows its port only later.
+    ///
+    /// # Errors
+    /// The address is no address, or the result is too long.
+    pub fn with_address(&self, address: &str) -> Result<Self, EndpointError> {
+        Self::new(&format!("{}/{address}{}", self.protocol(), &self.text[self.address_end..]))
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::new(text)
+    }
+}
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+/// An endpoint without config: what HELLO and link state carry.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Locator(Endpoint);
+
+impl Locator {
+    /// Parses and canonicalises.
+    ///
+    /// # Errors
+    /// The first part that is wrong; a config part is.
+    pub fn new(text: &str) -> Result<Self, EndpointError> {
+        let endpoint = Endpoint::new(text)?;
+        if endpoint.locator_end < endpoint.text.len() {
+            return Err(EndpointError::ConfigInLocator { text: endpoint.text });
+        }
+        Ok(Self(endpoint))
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// `tcp`, `udp`, …
+    #[must_use]
+    pub fn protocol(&self) -> &str {
+        self.0.protocol()
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.0.address()
+    }
+
+    /// The locator as an endpoint without options.
+    #[must_use]
+    pub fn into_endpoint(self) -> Endpoint {
+        self.0
+    }
+}
+
+impl FromStr for Locator {
+    type Err = EndpointError;
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::new(text)
+    }
+}
+impl fmt::Display for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+impl fmt::Debug for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+fn split_at(text: &str, separator: char) -> (&str, Option<&str>) {
+    match text.split_once(separator) {
+        Some((head, tail)) => (head, Some(tail)),
+        None => (text, None),
+    }
+}
+
+fn pairs(parameters: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    parameters
+        .into_iter()
+        .flat_map(|text| text.split(';'))
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+fn push_sorted(out: &mut String, parameters: &str, part: Part, text: &str) -> Result<(), EndpointError> {
+    let mut list: Vec<&str> = parameters.split(';').filter(|pair| !pair.is_empty()).collect();
+    if list.is_empty() {
+        return Err(EndpointError::Empty { text: text.to_owned(), part });
+    }
+    if list.iter().any(|pair| pair.starts_with('=')) {
+        return Err(EndpointError::NoKey { text: text.to_owned(), part });
+    }
+    // Stable, so that of two equal keys the first one given stays the one that counts.
+    list.sort_by_key(|pair| pair.split_once('=').map_or(*pair, |(key, _)| key));
+    for (i, pair) in list.into_iter().enumerate() {
+        if i > 0 {
+            out.push(';');
+        }
+        // `key=` and `key` mean the same; the short form is the canonical one.
+        out.push_str(match pair.split_once('=') {
+            Some((key, "")) => key,
+            _ => pair,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        Endpoint::new(text).expect(text).to_string()
+    }
+
+    #[test]
+    fn parts_are_found() {
+        let e = Endpoint::new("tcp/[::1]:7447?rel=1;prio=2-4#so_sndbuf=9;iface=lo").unwrap();
+        assert_eq!(e.protocol(), "tcp");
+        assert_eq!(e.address(), "[::1]:7447");
+        assert_eq!(e.metadata().collect::<Vec<_>>(), [("prio", "2-4"), ("rel", "1")]);
+        assert_eq!(e.config().collect::<Vec<_>>(), [("iface", "lo"), ("so_sndbuf", "9")]);
+        assert_eq!(e.metadata_value("rel"), Some("1"));
+        assert_eq!(e.config_value("iface"), Some("lo"));
+        assert_eq!(e.config_value("rel"), None);
+        assert_eq!(e.locator().as_str(), "tcp/[::1]:7447?prio=2-4;rel=1");
+        assert_eq!(e.locator().address(), "[::1]:7447");
+        assert_eq!(e.to_string(), "tcp/[::1]:7447?prio=2-4;rel=1#iface=lo;so_sndbuf=9");
+    }
+
+    /// Inputs and outputs of `Config.insert_json5("connect/endpoints", …)` of eclipse-zenoh 1.10.2.
+    #[test]
+    fn canonical_form_is_that_of_the_reference() {
+        for (text, expected) in [
+            ("tcp/1", "tcp/1"),
+            ("tcp//x", "tcp//x"),
+            ("tcp/a?b", "tcp/a?b"),
+            ("tcp/a?b=", "tcp/a?b"),
+            ("tcp/a?b=1;a=2", "tcp/a?a=2;b=1"),
+            ("tcp/a?b=1;b=2", "tcp/a?b=1;b=2"),
+            ("tcp/a#b=1;a=2", "tcp/a#a=2;b=1"),
+            ("tcp/a?x=1#y=2#z=3", "tcp/a?x=1#y=2#z=3"),
+            ("tcp/a?x=1?y=2", "tcp/a?x=1?y=2"),
+            ("TCP/a", "TCP/a"),
+            ("tcp/a?b=1;", "tcp/a?b=1"),
+            ("tcp/a?;b=1", "tcp/a?b=1"),
+            ("tcp/a?b=1;;c=2", "tcp/a?b=1;c=2"),
+            ("tcp/a?b=1=2", "tcp/a?b=1=2"),
+            ("tcp/a?z=1|2;a=|", "tcp/a?a=|;z=1|2"),
+        ] {
+            assert_eq!(canonical(text), expected, "{text}");
+            assert_eq!(canonical(expected), expected, "not a fixed point");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_part() {
+        let part = |text: &str| match Endpoint::new(text).expect_err(text) {
+            EndpointError::Empty { part, .. }
+            | EndpointError::NoKey { part, .. }
+            | EndpointError::Character { part, .. } => part,
+            other => panic!("{text}: {other}"),
+        };
+        assert_eq!(part("/x"), Part::Protocol);
+        assert_eq!(part("t p/x"), Part::Protocol);
+        assert_eq!(part("tcp/"), Part::Address);
+        assert_eq!(part("tcp/?a=1"), Part::Address);
+        assert_eq!(part("tcp/a\n"), Part::Address);
+        assert_eq!(part("tcp/a?"), Part::Metadata);
+        assert_eq!(part("tcp/a?;"), Part::Metadata);
+        assert_eq!(part("tcp/a?=c"), Part::Metadata);
+        assert_eq!(part("tcp/a?b=\0"), Part::Metadata);
+        assert_eq!(part("tcp/a?#x=1"), Part::Metadata);
+        assert_eq!(part("tcp/a#"), Part::Config);
+        assert_eq!(part("tcp/a?x=1#"), Part::Config);
+        for text in ["", "tcp", "a?b/c", "a#b/c"] {
+            assert!(matches!(Endpoint::new(text), Err(EndpointError::NoSlash { .. })), "{text}");
+        }
+        assert!(matches!(Endpoint::new("tcp/a#x=1?y=2"), Err(EndpointError::Order { .. })));
+    }
+
+    #[test]
+    fn at_most_255_bytes() {
+        let longest = format!("tcp/{}", "a".repeat(251));
+        assert_eq!(Endpoint::new(&longest).unwrap().address().len(), 251);
+        let too_long = format!("{longest}a");
+        assert_eq!(Endpoint::new(&too_long), Err(EndpointError::TooLong { len: 256 }));
+    }
+
+    #[test]
+    fn a_locator_has_no_config() {
+        assert_eq!(Locator::new("tcp/a?rel=1").unwrap().to_string(), "tcp/a?rel=1");
+        let e = Locator::new("tcp/a#iface=lo");
+        assert!(matches!(e, Err(EndpointError::ConfigInLocator { .. })));
+    }
+
+    #[test]
+    fn another_address_keeps_the_rest() {
+        let e = Endpoint::new("tcp/[::]:0?rel=1#iface=lo").unwrap();
+        assert_eq!(e.with_address("[::]:4711").unwrap().as_str(), "tcp/[::]:4711?rel=1#iface=lo");
+        assert!(e.with_address("").is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,300}|[a-z/?#;=|\\[\\]:0-9\u{0}é]{0,40}") {
+            if let Ok(e) = Endpoint::new(&text) {
+                // Everything that parses is canonical afterwards, and its parts make up the whole.
+                proptest::prop_assert_eq!(&Endpoint::new(e.as_str()).unwrap(), &e);
+                let (m, c) = (e.metadata().count(), e.config().count());
+                proptest::prop_assert!(m + c <= text.len());
+                proptest::prop_assert!(e.as_str().starts_with(e.locator().as_str()));
+            }
+        }
+    }
+}

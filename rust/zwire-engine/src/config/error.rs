@@ -1,0 +1,140 @@
+//! What can be wrong with a configuration, and where.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+use zwire_proto::zenoh::keyexpr::KeyExprError;
+
+use super::endpoint::EndpointError;
+
+/// A configuration that cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The text is not JSON5. Line and column count from 1.
+    #[error("line {line} column {column}: {problem}")]
+    Syntax {
+        /// Line of the first character that does not fit.
+        line: usize,
+        /// Column of it, in characters.
+        column: usize,
+        /// What the parser had to say.
+        problem: String,
+    },
+    /// The text is longer than any configuration.
+    #[error("{len} bytes of configuration, at most {max}")]
+    TooLong {
+        /// Bytes that were given.
+        len: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// A key that does not exist.
+    #[error("unknown key `{path}`, did you mean `{nearest}`?")]
+    UnknownKey {
+        /// The full path of the first part that is unknown.
+        path: String,
+        /// The known path that looks most like it.
+        nearest: String,
+    },
+    /// A value of the wrong type or outside its range.
+    #[error("`{path}`: expected {expected}, got {got}")]
+    Value {
+        /// The full path; an element of a list has its index: `connect/endpoints/2`.
+        path: String,
+        /// What would be right.
+        expected: String,
+        /// The value as JSON, shortened; of a secret only its type.
+        got: String,
+    },
+    /// An endpoint that does not parse.
+    #[error("`{path}`: {source}")]
+    Endpoint {
+        /// The full path with the index in the list.
+        path: String,
+        /// Which part of the endpoint is wrong.
+        source: EndpointError,
+    },
+    /// A key expression that is not legal.
+    #[error("`{path}`: key expression `{text}`: {source}")]
+    KeyExpr {
+        /// The full path with the index in the list.
+        path: String,
+        /// The text that was given, shortened.
+        text: String,
+        /// The rule that it breaks.
+        source: KeyExprError,
+    },
+    /// Two values that are fine alone and exclude each other.
+    #[error("`{first}` and `{second}`: {rule}")]
+    Conflict {
+        /// One key.
+        first: &'static str,
+        /// The other key.
+        second: &'static str,
+        /// The rule that they break together.
+        rule: &'static str,
+    },
+    /// A file that cannot be read.
+    #[error("{}: {source}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file whose extension names no format that is read here.
+    #[error("{}: the extension must be json5 or json", file.display())]
+    FileFormat {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A line of a credentials file without `user:password`.
+    #[error("{} line {line}: expected `user:password`", file.display())]
+    Credentials {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The content of a file is wrong.
+    #[error("{}: {source}", file.display())]
+    InFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong in it.
+        source: Box<ConfigError>,
+    },
+    /// Neither environment variable is set.
+    #[error("neither {first} nor {second} is set in the environment")]
+    NoEnvironment {
+        /// The variable that is read first.
+        first: &'static str,
+        /// The variable that overrides it.
+        second: &'static str,
+    },
+}
+
+impl ConfigError {
+    /// The error itself, without the file that it happened in.
+    #[must_use]
+    pub fn innermost(&self) -> &Self {
+        match self {
+            Self::InFile { source, .. } => source.innermost(),
+            other => other,
+        }
+    }
+
+    /// The key path, for errors that have one.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self.innermost() {
+            Self::UnknownKey { path, .. }
+            | Self::Value { path, .. }
+            | Self::Endpoint { path, .. }
+            | Self::KeyExpr { path, .. } => Some(path),
+            Self::Conflict { first, .. } => Some(first),
+            _ => None,
+        }
+    }
+}

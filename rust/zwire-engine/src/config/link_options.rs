@@ -1,0 +1,233 @@
+//! The parameters of an endpoint, read once (`zenoh-behaviour` 1.1).
+
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use zwire_proto::zenoh::{Priority, Reliability};
+
+use super::{ConnectRules, Endpoint, EndpointError, Part, nearest::nearest};
+
+/// Config parameters that a TCP endpoint may have.
+const TCP_CONFIG: [&str; 9] = [
+    "bind",
+    "dscp",
+    "exit_on_failure",
+    "iface",
+    "retry_period_increase_factor",
+    "retry_period_init_ms",
+    "retry_period_max_ms",
+    "so_rcvbuf",
+    "so_sndbuf",
+];
+
+/// What the parameters of one endpoint ask of its link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// `?prio=a-b`: the priorities that this link serves, first and last.
+    pub priorities: Option<(Priority, Priority)>,
+    /// `?rel=0|1`; absent means the nature of the link.
+    pub reliability: Option<Reliability>,
+    /// `#iface=name`: bind to this device (Linux).
+    pub interface: Option<String>,
+    /// `#bind=addr:port`: local address of an outgoing link.
+    pub bind: Option<SocketAddr>,
+    /// `#so_sndbuf=bytes`.
+    pub so_sndbuf: Option<u32>,
+    /// `#so_rcvbuf=bytes`.
+    pub so_rcvbuf: Option<u32>,
+    /// `#dscp=a|b`: the raw TOS or traffic-class byte, all given values or-ed.
+    pub tos: Option<u8>,
+}
+
+impl LinkOptions {
+    /// Reads the parameters. TCP endpoints must not have others; what other protocols define is
+    /// left to them.
+    ///
+    /// # Errors
+    /// A parameter that is unknown or has a value of no use.
+    pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        if endpoint.protocol() == "tcp" {
+            for (key, _) in endpoint.config() {
+                if !TCP_CONFIG.contains(&key) {
+                    return Err(EndpointError::UnknownParameter {
+                        protocol: endpoint.protocol().to_owned(),
+                        key: key.to_owned(),
+                        nearest: nearest(key, &TCP_CONFIG).unwrap_or_default(),
+                    });
+                }
+            }
+        }
+        let options = Self {
+            priorities: metadata(endpoint, "prio", "<first>-<last>, both 0 to 7", priorities)?,
+            reliability: metadata(endpoint, "rel", "0 or 1", |text| match text {
+                "0" => Some(Reliability::BestEffort),
+                "1" => Some(Reliability::Reliable),
+                _ => None,
+            })?,
+            interface: config(endpoint, "iface", "the name of a network interface", |text| {
+                // IFNAMSIZ counts the final zero byte.
+                (1..16).contains(&text.len()).then(|| text.to_owned())
+            })?,
+            bind: config(endpoint, "bind", "<address>:<port>", |text| text.parse().ok())?,
+            so_sndbuf: config(endpoint, "so_sndbuf", BYTES, buffer_size)?,
+            so_rcvbuf: config(endpoint, "so_rcvbuf", BYTES, buffer_size)?,
+            tos: config(endpoint, "dscp", "numbers 0 to 255 (0x and 0b allowed) with |", tos)?,
+        };
+        if options.interface.is_some() && options.bind.is_some() {
+            return Err(EndpointError::Conflict { first: "iface", second: "bind" });
+        }
+        Ok(options)
+    }
+}
+
+impl ConnectRules {
+    /// These rules with what the endpoint itself says about retrying.
+    ///
+    /// # Errors
+    /// A parameter that has a value of no use.
+    pub fn overridden_by(mut self, endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        const MS: &str = "milliseconds, 1 to 4294967295";
+        let ms = |text: &str| text.parse().ok().filter(|&ms: &u32| ms > 0).map(u64::from);
+        if let Some(exit) = config(endpoint, "exit_on_failure", "true or false", |t| t.parse().ok())? {
+            self.exit_on_failure = exit;
+        }
+        if let Some(init) = config(endpoint, "retry_period_init_ms", MS, ms)? {
+            self.retry.init = Duration::from_millis(init);
+        }
+        if let Some(max) = config(endpoint, "retry_period_max_ms", MS, ms)? {
+            self.retry.max = Duration::from_millis(max);
+        }
+        let factor = config(endpoint, "retry_period_increase_factor", "a number 1 to 100", |text| {
+            text.parse().ok().filter(|factor| (1.0..=100.0).contains(factor))
+        })?;
+        self.retry.factor = factor.unwrap_or(self.retry.factor);
+        Ok(self)
+    }
+}
+
+const BYTES: &str = "bytes, 1 to 2147483647";
+
+fn buffer_size(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|bytes| (1..=i32::MAX as u32).contains(bytes))
+}
+
+fn priorities(text: &str) -> Option<(Priority, Priority)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let one = |text: &str| match text.as_bytes() {
+        [digit @ b'0'..=b'7'] => Some(Priority::from_bits(digit - b'0')),
+        _ => None,
+    };
+    let (first, last) = (one(first)?, one(last)?);
+    (first <= last).then_some((first, last))
+}
+
+fn tos(text: &str) -> Option<u8> {
+    text.split('|').try_fold(0, |all, one| {
+        let value = match one.as_bytes() {
+            [b'0', b'x' | b'X', ..] => u8::from_str_radix(&one[2..], 16),
+            [b'0', b'b' | b'B', ..] => u8::from_str_radix(&one[2..], 2),
+            _ => one.parse(),
+        };
+        value.ok().map(|value| all | value)
+    })
+}
+
+fn metadata<T>(
+    endpoint: &Endpoint,
+    key: &'static str,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, EndpointError> {
+    parameter(endpoint.metadata_value(key), Part::Metadata, key, expected, parse)
+}
+
+fn config<T>(
+    endpoint: &Endpoint,
+    key: &'static str,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, EndpointError> {
+    parameter(endpoint.config_value(key), Part::Config, key, expected, parse)
+}
+
+fn parameter<T>(
+    value: Option<&str>,
+    part: Part,
+    key: &'static str,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, EndpointError> {
+    let Some(text) = value else { return Ok(None) };
+    match parse(text) {
+        Some(value) => Ok(Some(value)),
+        None => Err(EndpointError::Parameter { part, key, value: text.to_owned(), expected }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> Result<LinkOptions, EndpointError> {
+        LinkOptions::of(&Endpoint::new(text).expect(text))
+    }
+
+    #[test]
+    fn every_parameter_is_read() {
+        let text = "tcp/a:1?prio=1-4;rel=0#so_sndbuf=10;so_rcvbuf=20;dscp=0x20|0b1|4;iface=lo";
+        let o = options(text).unwrap();
+        assert_eq!(o.priorities, Some((Priority::RealTime, Priority::DataHigh)));
+        assert_eq!(o.reliability, Some(Reliability::BestEffort));
+        assert_eq!(o.interface.as_deref(), Some("lo"));
+        assert_eq!((o.so_sndbuf, o.so_rcvbuf, o.tos), (Some(10), Some(20), Some(0x25)));
+        let o = options("tcp/a:1#bind=127.0.0.1:9").unwrap();
+        assert_eq!(o.bind, Some(([127, 0, 0, 1], 9).into()));
+        assert_eq!(options("tcp/a:1").unwrap(), LinkOptions::default());
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        for (text, wrong) in [
+            ("tcp/a?prio=4-1", "prio"),
+            ("tcp/a?prio=8", "prio"),
+            ("tcp/a?prio", "prio"),
+            ("tcp/a?rel=2", "rel"),
+            ("tcp/a#so_sndbuf=x", "so_sndbuf"),
+            ("tcp/a#so_rcvbuf=0", "so_rcvbuf"),
+            ("tcp/a#bind=nowhere", "bind"),
+            ("tcp/a#iface=", "iface"),
+            ("tcp/a#dscp=256", "dscp"),
+            ("tcp/a#dscp=0x", "dscp"),
+        ] {
+            match options(text).expect_err(text) {
+                EndpointError::Parameter { key, .. } => assert_eq!(key, wrong, "{text}"),
+                other => panic!("{text}: {other}"),
+            }
+        }
+        let e = options("tcp/a#iface=lo;bind=1.2.3.4:1").unwrap_err();
+        assert_eq!(e, EndpointError::Conflict { first: "iface", second: "bind" });
+        let e = options("tcp/a#ifcae=lo").unwrap_err().to_string();
+        assert!(e.contains("`ifcae`") && e.contains("`iface`"), "{e}");
+        assert!(options("quic/a#multistream=1").is_ok(), "left to the protocol");
+    }
+
+    #[test]
+    fn an_endpoint_overrides_the_retry_rules() {
+        let e = "tcp/a#exit_on_failure=true;retry_period_init_ms=10;retry_period_max_ms=20;\
+                 retry_period_increase_factor=1.5";
+        let rules = ConnectRules::default().overridden_by(&Endpoint::new(e).unwrap()).unwrap();
+        assert!(rules.exit_on_failure);
+        assert_eq!(rules.retry.init, Duration::from_millis(10));
+        assert_eq!(rules.retry.max, Duration::from_millis(20));
+        assert!((rules.retry.factor - 1.5).abs() < 1e-9);
+        for bad in [
+            "exit_on_failure=maybe",
+            "retry_period_init_ms=0",
+            "retry_period_increase_factor=0.5",
+            "retry_period_increase_factor=NaN",
+        ] {
+            let e = Endpoint::new(&format!("tcp/a#{bad}")).unwrap();
+            assert!(ConnectRules::default().overridden_by(&e).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Configuration: from text, files, a dictionary or the environment to checked engine types.
+//!
+//! [`Config`] is a JSON tree that holds every key of [`KEYS`] and refuses all others; its keys,
+//! defaults and units are those of the reference, so that its files work unchanged. What the
+//! reference does not know lives under `zwire/`. [`Config::resolve`] turns the tree into a
+//! [`NodeConfig`]; nothing behind that point has to doubt a value.
+//!
+//! Where this differs from the reference: a key that is unknown is an error at any depth; inserting
+//! an object into a branch merges it instead of resetting its neighbours; `null` puts a key back to
+//! its default; numbers outside their range are refused instead of clamped.
+
+mod endpoint;
+mod error;
+mod keys;
+mod link_options;
+mod nearest;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tree;
+mod typed;
+mod values;
+
+pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
+pub use error::ConfigError;
+pub use keys::{KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
+pub use link_options::LinkOptions;
+pub use tree::{Config, ENV, ENV_OVERRIDE};
+pub use typed::*;

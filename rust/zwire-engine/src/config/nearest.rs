@@ -1,0 +1,71 @@
+//! Which known word was probably meant.
+
+/// Longest word that is compared in full: the time grows with the square, and no key is longer.
+const MAX_COMPARED: usize = 128;
+
+/// The word of `known` with the smallest edit distance; of equals the first.
+pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    known.iter().copied().min_by_key(|candidate| distance(word, candidate))
+}
+
+/// The path of `known` that is nearest, as letters or as a walk: a last part that is right in the
+/// wrong place counts (`transport/lease` for `transport/link/tx/lease`), and so does one that was
+/// broken off (`connect/timeout` for `connect/timeout_ms`). Of equals the first.
+pub(super) fn nearest_path<'a>(path: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let (parents, last) = split_last(path);
+    let walk = |candidate: &str| {
+        let (theirs, their_last) = split_last(candidate);
+        let end = match last.is_empty() || !their_last.starts_with(last) {
+            true => 2 * distance(last, their_last),
+            false => 2 * usize::from(last != their_last),
+        };
+        end + 2 * missing(parents, theirs) + missing(theirs, parents)
+    };
+    known.into_iter().min_by_key(|candidate| distance(path, candidate).min(walk(candidate)))
+}
+
+fn split_last(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// How many parts of `a` are not in `b`.
+fn missing(a: &str, b: &str) -> usize {
+    let parts = a.split('/').filter(|part| !part.is_empty());
+    parts.take(MAX_COMPARED).filter(|part| !b.split('/').any(|other| other == *part)).count()
+}
+
+/// Levenshtein distance in characters, over the first [`MAX_COMPARED`] of each.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(MAX_COMPARED).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(MAX_COMPARED).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, d) in [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("é", "e", 1)]
+        {
+            assert_eq!(distance(a, b), d, "{a} {b}");
+            assert_eq!(distance(b, a), d, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_equals_wins() {
+        assert_eq!(nearest("ax", &["ab", "ac"]), Some("ab"));
+        assert_eq!(nearest("ax", &[]), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! [`Config`]: the tree of all keys.
+
+use std::{env, ffi::OsString, fmt, fs, io::Read as _, path::Path, sync::LazyLock};
+
+use serde_json::{Map, Value};
+use zwire_proto::zenoh::WhatAmI;
+
+use super::{
+    ConfigError, KEYS, Key, NOT_ACTED_ON,
+    keys::{self, Place, below},
+    nearest::nearest_path,
+    text, values,
+};
+
+/// Environment variable with the name of a configuration file, shared with the reference.
+pub const ENV: &str = "ZENOH_CONFIG";
+/// Environment variable with the name of a file whose keys override those of [`ENV`].
+pub const ENV_OVERRIDE: &str = "ZWIRE_CONFIG";
+
+/// A configuration: every key has a checked value, or `null` where its default applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    root: Value,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        static INITIAL: LazyLock<Value> = LazyLock::new(|| {
+            let mut root = Value::Object(Map::new());
+            for key in KEYS {
+                *slot(&mut root, key.path) = key.initial();
+            }
+            root
+        });
+        Self { root: INITIAL.clone() }
+    }
+}
+
+impl Config {
+    /// The defaults, overridden by a JSON5 text.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the text.
+    pub fn from_json5(text: &str) -> Result<Self, ConfigError> {
+        Self::from_value(text::parse(text)?)
+    }
+
+    /// The defaults, overridden by an object. Its names are keys or paths of keys:
+    /// `{"connect": {"timeout_ms": 0}}` and `{"connect/timeout_ms": 0}` say the same.
+    ///
+    /// # Errors
+    /// The first key or value that is wrong.
+    pub fn from_value(value: Value) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.merge("", value)?;
+        Ok(config)
+    }
+
+    /// The defaults, overridden by a `.json5` or `.json` file.
+    ///
+    /// # Errors
+    /// The file cannot be read, has another extension, or its content is wrong.
+    pub fn from_file(file: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.merge_file(file.as_ref())?;
+        Ok(config)
+    }
+
+    /// The defaults, overridden by the file that `ZENOH_CONFIG` names, overridden by the file that
+    /// `ZWIRE_CONFIG` names.
+    ///
+    /// # Errors
+    /// Neither is set, or a file cannot be used.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_lookup(|name| env::var_os(name))
+    }
+
+    pub(super) fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        let mut found = false;
+        for name in [ENV, ENV_OVERRIDE] {
+            if let Some(file) = lookup(name).filter(|file| !file.is_empty()) {
+                config.merge_file(Path::new(&file))?;
+                found = true;
+            }
+        }
+        if found { Ok(config) } else { Err(ConfigError::NoEnvironment { first: ENV, second: ENV_OVERRIDE }) }
+    }
+
+    fn merge_file(&mut self, file: &Path) -> Result<(), ConfigError> {
+        let extension = file.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        if !matches!(extension.as_deref(), Some("json5" | "json")) {
+            return Err(ConfigError::FileFormat { file: file.to_owned() });
+        }
+        let text = read(file, text::MAX_TEXT as u64)?;
+        text::parse(&text)
+            .and_then(|value| self.merge("", value))
+            .map_err(|e| ConfigError::InFile { file: file.to_owned(), source: Box::new(e) })
+    }
+
+    /// Sets the value at a path from a JSON5 text. An object for a branch sets the keys that it
+    /// names and leaves the others; `null` puts a key, or all keys of a branch, back to the default.
+    /// On an error nothing has changed.
+    ///
+    /// # Errors
+    /// The text, the path or the value is wrong.
+    pub fn insert_json5(&mut self, path: &str, text: &str) -> Result<(), ConfigError> {
+        self.insert(path, text::parse(text)?)
+    }
+
+    /// [`Config::insert_json5`] with a value that is parsed already.
+    ///
+    /// # Errors
+    /// The path or the value is wrong.
+    pub fn insert(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
+        let mut changed = self.clone();
+        changed.merge(path.trim_matches('/'), value)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// The value at a path: of a key, of a branch, or below a key of free form.
+    ///
+    /// # Errors
+    /// The path leads nowhere.
+    pub fn get(&self, path: &str) -> Result<&Value, ConfigError> {
+        let path = path.trim_matches('/');
+        match keys::find(path) {
+            Place::Unknown => Err(unknown(path)),
+            _ => segments(path)
+                .try_fold(&self.root, |value, name| value.get(name))
+                .ok_or_else(|| unknown(path)),
+        }
+    }
+
+    /// [`Config::get`] as JSON text.
+    ///
+    /// # Errors
+    /// The path leads nowhere.
+    pub fn get_json(&self, path: &str) -> Result<String, ConfigError> {
+        self.get(path).map(Value::to_string)
+    }
+
+    /// The whole tree as JSON text, secrets included; [`Config::from_json5`] makes an equal one.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        self.root.to_string()
+    }
+
+    /// The role of the node.
+    #[must_use]
+    pub fn mode(&self) -> WhatAmI {
+        self.root.get("mode").and_then(Value::as_str).and_then(values::role).unwrap_or(WhatAmI::Peer)
+    }
+
+    /// What counts for a key in a mode: the value, or the default.
+    pub(super) fn effective(&self, key: &Key, mode: WhatAmI) -> Value {
+        let value = segments(key.path).try_fold(&self.root, |value, name| value.get(name));
+        match value.map(|value| (value, values::for_mode(key, value, mode))) {
+            Some((_, Some(value))) => value.clone(),
+            // A mode that a per-mode list of endpoints leaves out has none, as in the reference.
+            Some((Value::Object(_), None)) if matches!(key.kind, super::Kind::Endpoints { .. }) => {
+                Value::Array(Vec::new())
+            }
+            _ => key.default_for(mode),
+        }
+    }
+
+    /// The keys that were changed and have no effect, for a warning; see [`NOT_ACTED_ON`].
+    pub fn ignored(&self) -> impl Iterator<Item = &'static str> {
+        let listed = |key: &Key| NOT_ACTED_ON.iter().any(|prefix| below(prefix, key.path).is_some());
+        KEYS.iter()
+            .filter(move |key| listed(key) && self.get(key.path).is_ok_and(|v| *v != key.initial()))
+            .map(|key| key.path)
+    }
+
+    /// May leave half of a value behind when it fails; the callers work on copies.
+    fn merge(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
+        match keys::find(path) {
+            Place::Unknown => Err(unknown(path)),
+            Place::Leaf(key, "") => {
+                *slot(&mut self.root, path) = values::check(key, value)?;
+                Ok(())
+            }
+            Place::Leaf(key, rest) => self.insert_free(key, rest, value),
+            Place::Branch => match value {
+                Value::Object(map) => map.into_iter().try_for_each(|(name, value)| {
+                    let below = if path.is_empty() { name } else { format!("{path}/{name}") };
+                    if below.ends_with('/') || below.is_empty() {
+                        // An empty name would lead back to this branch.
+                        return Err(unknown(&format!("{below}/")));
+                    }
+                    self.merge(&below, value)
+                }),
+                Value::Null => KEYS
+                    .iter()
+                    .filter(|key| below(path, key.path).is_some())
+                    .try_for_each(|key| self.merge(key.path, Value::Null)),
+                other => Err(ConfigError::Value {
+                    path: path.to_owned(),
+                    expected: "an object".to_owned(),
+                    got: values::shown(&other),
+                }),
+            },
+        }
+    }
+
+    /// Sets something below a key of free form.
+    fn insert_free(&mut self, key: &Key, rest: &str, value: Value) -> Result<(), ConfigError> {
+        /// As deep as a text may nest, and for the same reason: whoever walks the tree recurses.
+        const MAX_SEGMENTS: usize = 32;
+        if rest.split('/').count() > MAX_SEGMENTS || rest.split('/').any(str::is_empty) {
+            return Err(unknown(&format!("{}/{rest}", key.path)));
+        }
+        let mut here = slot(&mut self.root, key.path);
+        let mut path = key.path.to_owned();
+        for name in rest.split('/') {
+            if here.is_null() {
+                *here = Value::Object(Map::new());
+            }
+            let got = values::shown(here);
+            let Value::Object(map) = here else {
+                let expected = "an object".to_owned();
+                return Err(ConfigError::Value { path, expected, got });
+            };
+            here = map.entry(name).or_insert(Value::Null);
+            path = format!("{path}/{name}");
+        }
+        *here = value;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.root, f)
+    }
+}
+
+/// Reads a text file of at most `max` bytes.
+pub(super) fn read(file: &Path, max: u64) -> Result<String, ConfigError> {
+    let open = || {
+        let mut text = String::new();
+        // One byte more than allowed shows that there is more; a device file has no length.
+        fs::File::open(file)?.take(max + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = open().map_err(|source| ConfigError::File { file: file.to_owned(), source })?;
+    if text.len() as u64 > max {
+        let source = Box::new(ConfigError::TooLong { len: text.len() as u64, max });
+        return Err(ConfigError::InFile { file: file.to_owned(), source });
+    }
+    Ok(text)
+}
+
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|name| !name.is_empty())
+}
+
+/// The place of a known path; branches on the way are made.
+fn slot<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
+    segments(path).fold(root, |value, name| {
+        if !value.is_object() {
+            *value = Value::Object(Map::new());
+        }
+        &mut value[name]
+    })
+}
+
+/// Names the shortest part of `path` that is unknown.
+fn unknown(path: &str) -> ConfigError {
+    let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+    let first =
+        ends.map(|end| &path[..end]).find(|part| matches!(keys::find(part), Place::Unknown)).unwrap_or(path);
+    ConfigError::UnknownKey {
+        path: values::shorten_path(first),
+        nearest: nearest_path(first, keys::known_paths()).unwrap_or_default().to_owned(),
+    }
+}

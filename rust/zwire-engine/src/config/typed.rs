@@ -1,0 +1,510 @@
+//! What the engine reads: the configuration after every check.
+
+use core::{fmt, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
+
+use super::{Endpoint, LinkOptions};
+
+/// The configuration of one node, after every check.
+///
+/// Values that differ between modes are those of [`NodeConfig::mode`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeConfig {
+    /// Role of the node (`mode`).
+    pub mode: WhatAmI,
+    /// Fixed id of the node (`id`); `None` asks for a random one.
+    pub zid: Option<ZenohId>,
+    /// Where to connect to (`connect/*`).
+    pub connect: Connect,
+    /// Where to listen (`listen/*`).
+    pub listen: Listen,
+    /// What `open` waits for (`open/return_conditions/*`).
+    pub open: ReturnConditions,
+    /// How others are found (`scouting/*`).
+    pub scouting: Scouting,
+    /// Time stamps of publications (`timestamping/*`).
+    pub timestamping: Timestamping,
+    /// Timeout of a query that gives none (`queries_default_timeout`).
+    pub queries_default_timeout: Duration,
+    /// How long a forwarded interest may stay unanswered (`routing/interests/timeout`).
+    pub interests_timeout: Duration,
+    /// Prefix of every key of the session (`namespace`); never wild.
+    pub namespace: Option<KeyExpr>,
+    /// Declarations that stand for all that they include (`aggregation/*`).
+    pub aggregation: Aggregation,
+    /// Overrides by key (`qos/publication`); the first entry that includes the key counts.
+    pub publication_qos: Vec<PublicationQos>,
+    /// Sessions with one other node (`transport/unicast/*`).
+    pub unicast: Unicast,
+    /// Links and batches (`transport/link/*`).
+    pub link: Link,
+    /// User and password (`transport/auth/usrpwd/*`).
+    pub usrpwd: UserPassword,
+    /// The admin space (`adminspace/*`).
+    pub adminspace: AdminSpace,
+    /// What the reference does not have (`zwire/*`).
+    pub zwire: Local,
+}
+
+/// `connect/*`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Connect {
+    /// In the order of the configuration.
+    pub groups: Vec<TargetGroup>,
+    /// Budget, back-off and what failure means; each target has its own copy.
+    pub rules: ConnectRules,
+}
+
+impl Connect {
+    /// All targets, without their grouping.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.groups.iter().flat_map(|group| &group.targets)
+    }
+}
+
+/// `listen/*`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listen {
+    /// In the order of the configuration.
+    pub targets: Vec<Target>,
+    /// Budget, back-off and what failure means; each target has its own copy.
+    pub rules: ConnectRules,
+}
+
+/// Endpoints of `connect/endpoints` that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetGroup {
+    /// How many of the targets are wanted.
+    pub strategy: GroupStrategy,
+    /// One for a plain string.
+    pub targets: Vec<Target>,
+}
+
+/// How many endpoints of a group are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupStrategy {
+    /// All, as links of the same session.
+    #[default]
+    AllOf,
+    /// The first that answers.
+    OneOf,
+}
+
+/// An endpoint with its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Where.
+    pub endpoint: Endpoint,
+    /// What its parameters ask of the link.
+    pub options: LinkOptions,
+    /// The rules of the section, overridden by the parameters of the endpoint.
+    pub rules: ConnectRules,
+}
+
+/// When to try again, and what it means when nothing helped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConnectRules {
+    /// How long to try (`timeout_ms`).
+    pub budget: Budget,
+    /// Whether `open` fails when the budget is used up; otherwise the session goes on without.
+    pub exit_on_failure: bool,
+    /// Pauses between attempts (`retry/*`).
+    pub retry: Retry,
+}
+
+impl Default for ConnectRules {
+    /// One attempt whose failure fails `open`: the rules of a listener and of a client.
+    fn default() -> Self {
+        Self { budget: Budget::Once, exit_on_failure: true, retry: Retry::default() }
+    }
+}
+
+/// How long to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// One attempt per endpoint (0).
+    Once,
+    /// Until it works (-1).
+    Forever,
+    /// For that long.
+    Within(Duration),
+}
+
+/// Pauses between attempts: the first, then each times the factor up to the longest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    /// The first pause; not zero.
+    pub init: Duration,
+    /// The longest pause; not shorter than the first.
+    pub max: Duration,
+    /// 1 to 100.
+    pub factor: f64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { init: Duration::from_secs(1), max: Duration::from_secs(4), factor: 2.0 }
+    }
+}
+
+impl Retry {
+    /// The pause before attempt `attempt + 2`: `delay(0)` follows the first failure.
+    #[must_use]
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
+        // Both sides stay finite or +inf, which `min` handles; no NaN, since init > 0, factor >= 1.
+        let seconds = self.init.as_secs_f64() * self.factor.powi(exponent);
+        Duration::from_secs_f64(seconds.min(self.max.as_secs_f64()))
+    }
+}
+
+/// `open/return_conditions/*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReturnConditions {
+    /// Wait for connections to scouted nodes.
+    pub connect_scouted: bool,
+    /// Wait for the declarations of the connected nodes.
+    pub declares: bool,
+}
+
+/// `scouting/*`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scouting {
+    /// How long a client without endpoints looks for a node.
+    pub timeout: Duration,
+    /// How long a peer or router waits for others at start.
+    pub delay: Duration,
+    /// `scouting/multicast/*`.
+    pub multicast: MulticastScouting,
+    /// `scouting/gossip/*`.
+    pub gossip: Gossip,
+}
+
+/// `scouting/multicast/*`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MulticastScouting {
+    /// Whether any of it happens.
+    pub enabled: bool,
+    /// Group and port; the address is a multicast address.
+    pub address: SocketAddr,
+    /// Names or addresses of interfaces; empty means automatic.
+    pub interfaces: Vec<String>,
+    /// Routers that a datagram may pass, plus one.
+    pub ttl: u8,
+    /// Which roles are connected to when found.
+    pub autoconnect: Roles,
+    /// Which side of a pair connects.
+    pub strategy: AutoConnect,
+    /// Whether SCOUT is answered.
+    pub listen: bool,
+}
+
+/// `scouting/gossip/*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gossip {
+    /// Whether locators are passed on.
+    pub enabled: bool,
+    /// Whether over more than one hop.
+    pub multihop: bool,
+    /// To which roles.
+    pub target: Roles,
+    /// Which roles are connected to when heard of.
+    pub autoconnect: Roles,
+    /// Which side of a pair connects.
+    pub strategy: AutoConnect,
+}
+
+/// A set of roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roles(u8);
+
+impl Roles {
+    /// No role.
+    pub const NONE: Self = Self(0);
+
+    /// Whether `role` is in it.
+    #[must_use]
+    pub const fn contains(self, role: WhatAmI) -> bool {
+        self.0 & role.to_mask() != 0
+    }
+
+    /// The mask of SCOUT: router 1, peer 2, client 4.
+    #[must_use]
+    pub const fn mask(self) -> u8 {
+        self.0
+    }
+
+    /// Whether nobody is meant.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<WhatAmI> for Roles {
+    fn from_iter<I: IntoIterator<Item = WhatAmI>>(roles: I) -> Self {
+        Self(roles.into_iter().fold(0, |mask, role| mask | role.to_mask()))
+    }
+}
+
+/// Which side of a pair connects, by the role of the other side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AutoConnect {
+    /// Towards routers.
+    pub to_router: AutoConnectRule,
+    /// Towards peers.
+    pub to_peer: AutoConnectRule,
+}
+
+/// Whether to connect to a node that was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AutoConnectRule {
+    /// Yes.
+    #[default]
+    Always,
+    /// If our id is the greater number.
+    GreaterZid,
+}
+
+impl AutoConnect {
+    /// Whether a node with id `own` connects to a node with id `other`.
+    #[must_use]
+    pub fn allows(self, own: ZenohId, other: ZenohId, role: WhatAmI) -> bool {
+        let rule = match role {
+            WhatAmI::Router => self.to_router,
+            WhatAmI::Peer | WhatAmI::Client => self.to_peer,
+        };
+        match rule {
+            AutoConnectRule::Always => own != other,
+            AutoConnectRule::GreaterZid => own.number() > other.number(),
+        }
+    }
+}
+
+/// `timestamping/*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamping {
+    /// Whether publications without a time stamp get one.
+    pub enabled: bool,
+    /// What happens to one from too far in the future: dropped, or replaced.
+    pub drop_future: bool,
+}
+
+/// `aggregation/*`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Aggregation {
+    /// For subscribers.
+    pub subscribers: Vec<KeyExpr>,
+    /// For publishers.
+    pub publishers: Vec<KeyExpr>,
+}
+
+/// One entry of `qos/publication`; what is `None` stays as the caller said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PublicationQos {
+    /// The keys that it applies to.
+    pub key_exprs: Vec<KeyExpr>,
+    /// Replaces the congestion control.
+    pub congestion_control: Option<CongestionControl>,
+    /// Replaces the priority; never Control.
+    pub priority: Option<Priority>,
+    /// Replaces express.
+    pub express: Option<bool>,
+    /// Replaces the reliability.
+    pub reliability: Option<Reliability>,
+    /// Replaces the destination.
+    pub allowed_destination: Option<Destination>,
+}
+
+/// Whom a publication may reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// Everybody.
+    #[default]
+    Any,
+    /// Only the own session.
+    SessionLocal,
+    /// Only others.
+    Remote,
+}
+
+/// `transport/unicast/*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unicast {
+    /// How long each step of an outgoing handshake may take.
+    pub open_timeout: Duration,
+    /// How long an incoming handshake may take.
+    pub accept_timeout: Duration,
+    /// Incoming handshakes at once.
+    pub accept_pending: usize,
+    /// Sessions at once.
+    pub max_sessions: usize,
+    /// Links per session.
+    pub max_links: usize,
+    /// The mode without batches; excludes `qos`.
+    pub lowlatency: bool,
+    /// Whether priorities are offered.
+    pub qos: bool,
+    /// Whether LZ4 is offered.
+    pub compression: bool,
+}
+
+/// `transport/link/*`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Protocols that may be used; `None` allows all that exist.
+    pub protocols: Option<Vec<String>>,
+    /// Offered resolution of sequence numbers.
+    pub sn_resolution: SnResolution,
+    /// How long the other side may hear nothing before it gives up.
+    pub lease: Duration,
+    /// Keep-alives per lease.
+    pub keep_alive: u32,
+    /// Offered batch size in bytes.
+    pub batch_size: u16,
+    /// Batches per priority, by [`Priority`].
+    pub queue_size: [usize; Priority::COUNT],
+    /// How long a droppable message waits for room.
+    pub wait_before_drop: Duration,
+    /// The most that the fragments of one message wait in all.
+    pub max_wait_before_drop_fragments: Duration,
+    /// How long a blocking message waits before the link counts as stuck.
+    pub wait_before_close: Duration,
+    /// Whether messages share batches.
+    pub batching: bool,
+    /// How long a batch may stay open for more.
+    pub batching_time_limit: Duration,
+    /// Bytes read at once.
+    pub rx_buffer_size: usize,
+    /// Largest reassembled message in bytes.
+    pub max_message_size: usize,
+    /// `SO_SNDBUF` of TCP links, unless their endpoint has its own.
+    pub so_sndbuf: Option<u32>,
+    /// `SO_RCVBUF` of TCP links, unless their endpoint has its own.
+    pub so_rcvbuf: Option<u32>,
+}
+
+impl Link {
+    /// The pause between keep-alives.
+    #[must_use]
+    pub fn keep_alive_interval(&self) -> Duration {
+        self.lease / self.keep_alive
+    }
+}
+
+/// How many bits sequence numbers have on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SnResolution {
+    /// One byte.
+    Bits8 = 0,
+    /// Two bytes.
+    Bits16 = 1,
+    /// Four bytes.
+    Bits32 = 2,
+    /// Eight bytes.
+    Bits64 = 3,
+}
+
+/// `transport/auth/usrpwd/*`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UserPassword {
+    /// What this node says when it connects.
+    pub own: Option<(String, Secret)>,
+    /// What it demands of those who connect, read from `dictionary_file`; `None` demands nothing.
+    pub dictionary: Option<BTreeMap<String, Secret>>,
+}
+
+/// A text that is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` from being printed.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+/// `adminspace/*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdminSpace {
+    /// Whether the node answers about itself.
+    pub enabled: bool,
+    /// Whether it may be asked.
+    pub read: bool,
+    /// Whether it may be changed.
+    pub write: bool,
+}
+
+/// `zwire/*`: what the reference does not have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Local {
+    /// Capture file that gets everything that crosses the wire.
+    pub tap: Option<PathBuf>,
+    /// Bound of the queue towards each destination, per priority, in bytes.
+    pub queue_bytes_per_priority: usize,
+    /// The default handler.
+    pub handler: Handler,
+    /// Threads of the runtime; the first session of a process decides.
+    pub threads: usize,
+    /// When a pooled session without use closes; `None` means never.
+    pub idle_close: Option<Duration>,
+}
+
+/// `zwire/handler/*`: the queue between the receive loop and the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handler {
+    /// Messages that it holds.
+    pub capacity_messages: usize,
+    /// Payload and attachment bytes that it holds; one message always fits.
+    pub capacity_bytes: usize,
+    /// How long a full handler may hold up the receive loop before messages are dropped.
+    pub block_deadline: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_grows_to_its_bound() {
+        let delays: Vec<u64> = (0..5).map(|n| Retry::default().delay(n).as_millis() as u64).collect();
+        assert_eq!(delays, [1000, 2000, 4000, 4000, 4000]);
+        assert_eq!(Retry::default().delay(u32::MAX), Duration::from_secs(4));
+        let flat = Retry { factor: 1.0, ..Retry::default() };
+        assert_eq!(flat.delay(u32::MAX), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn one_of_two_connects_by_id() {
+        let (low, high) = (ZenohId::new(1).unwrap(), ZenohId::new(2).unwrap());
+        let rule = AutoConnect { to_peer: AutoConnectRule::GreaterZid, ..Default::default() };
+        assert!(rule.allows(high, low, WhatAmI::Peer));
+        assert!(!rule.allows(low, high, WhatAmI::Peer));
+        assert!(rule.allows(low, high, WhatAmI::Router));
+        assert!(!rule.allows(low, low, WhatAmI::Router), "never to oneself");
+    }
+
+    #[test]
+    fn secrets_do_not_print() {
+        let own = Some(("user".to_owned(), Secret::new("hunter2".to_owned())));
+        let text = format!("{:?}", UserPassword { own, dictionary: None });
+        assert!(text.contains("user") && !text.contains("hunter2"), "{text}");
+    }
+}

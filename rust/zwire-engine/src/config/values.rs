@@ -1,0 +1,356 @@
+//! Single values: checked when they enter the tree, and read from it by the same functions.
+
+use std::net::SocketAddr;
+
+use serde_json::{Map, Value};
+use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
+
+use super::{
+    AutoConnect, AutoConnectRule, ConfigError, Destination, Endpoint, GroupStrategy, Key, Kind,
+    PublicationQos, Roles, nearest::nearest,
+};
+
+type Result<T> = core::result::Result<T, ConfigError>;
+
+/// Longest piece of a wrong value that an error repeats, in characters.
+const SHOWN: usize = 60;
+
+/// The modes as keys of a per-mode value.
+const MODES: [&str; 3] = ["router", "peer", "client"];
+
+/// Checks a value for a key and brings it into the form that the tree keeps.
+pub(super) fn check(key: &Key, value: Value) -> Result<Value> {
+    match value {
+        Value::Null => Ok(key.initial()),
+        Value::Object(map) if key.per_mode && is_per_mode(key.kind, &map) => {
+            let mut modes = Map::new();
+            for (mode, value) in map {
+                if !MODES.contains(&mode.as_str()) {
+                    return Err(unknown(key.path, &mode, &MODES));
+                }
+                if !value.is_null() {
+                    let value = normal(key.kind, &format!("{}/{mode}", key.path), value)?;
+                    modes.insert(mode, value);
+                }
+            }
+            Ok(Value::Object(modes))
+        }
+        value => normal(key.kind, key.path, value),
+    }
+}
+
+/// The part of a checked value that counts for a mode; `None` asks for the default.
+pub(super) fn for_mode<'a>(key: &Key, value: &'a Value, mode: WhatAmI) -> Option<&'a Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(map) if key.per_mode && is_per_mode(key.kind, map) => map.get(&mode.to_string()),
+        value => Some(value),
+    }
+}
+
+/// Whether an object gives one value per mode, for a key that allows it.
+fn is_per_mode(kind: Kind, map: &Map<String, Value>) -> bool {
+    kind != Kind::AutoConnect || !map.keys().any(|name| name.starts_with("to_"))
+}
+
+fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
+    match kind {
+        Kind::Bool => boolean(path, &value).map(Value::from),
+        Kind::Int(..) => integer(kind, path, &value).map(Value::from),
+        Kind::Float(..) => float(kind, path, &value).map(|_| value),
+        Kind::Text(_) | Kind::Secret | Kind::Choice(_) => text(kind, path, &value).map(Value::from),
+        Kind::Zid => zid(path, &value).map(|_| value),
+        Kind::Group => group(path, &value).map(|_| value),
+        Kind::Endpoints { groups } => {
+            endpoints(groups, path, &value).map(|list| endpoints_json(&value, list))
+        }
+        Kind::Roles => roles(path, &value).map(|_| value),
+        Kind::AutoConnect => auto_connect(path, &value).map(|_| value),
+        Kind::Key => key_expr(path, &value, true).map(|_| value),
+        Kind::KeyExprs => key_exprs(path, &value).map(|_| value),
+        Kind::PublicationQos => publication_qos(path, &value).map(|_| value),
+        Kind::Words => words(path, &value).map(|_| value),
+        Kind::List if value.is_array() => Ok(value),
+        Kind::List => Err(wrong(kind, path, &value)),
+        Kind::Any => Ok(value),
+    }
+}
+
+fn wrong(kind: Kind, path: &str, value: &Value) -> ConfigError {
+    let got = if kind == Kind::Secret { type_of(value).to_owned() } else { shown(value) };
+    ConfigError::Value { path: path.to_owned(), expected: kind.expected(), got }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A value as JSON, shortened.
+pub(super) fn shown(value: &Value) -> String {
+    shorten(&value.to_string())
+}
+
+/// A text from outside, short enough for an error message.
+pub(super) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn unknown(path: &str, name: &str, known: &[&str]) -> ConfigError {
+    ConfigError::UnknownKey {
+        path: format!("{path}/{}", shorten(name)),
+        nearest: format!("{path}/{}", nearest(name, known).unwrap_or_default()),
+    }
+}
+
+pub(super) fn boolean(path: &str, value: &Value) -> Result<bool> {
+    value.as_bool().ok_or_else(|| wrong(Kind::Bool, path, value))
+}
+
+/// A whole number; `1e3` and `5.0` are whole.
+pub(super) fn integer(kind: Kind, path: &str, value: &Value) -> Result<i64> {
+    // Up to here every whole f64 is exactly that number.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let whole = |f: f64| (f.fract() == 0.0 && f.abs() <= EXACT).then_some(f as i64);
+    let number = value.as_i64().or_else(|| value.as_f64().and_then(whole));
+    match (kind, number) {
+        (Kind::Int(min, max), Some(n)) if (min..=max).contains(&n) => Ok(n),
+        _ => Err(wrong(kind, path, value)),
+    }
+}
+
+pub(super) fn float(kind: Kind, path: &str, value: &Value) -> Result<f64> {
+    match (kind, value.as_f64()) {
+        (Kind::Float(min, max), Some(f)) if (min..=max).contains(&f) => Ok(f),
+        _ => Err(wrong(kind, path, value)),
+    }
+}
+
+pub(super) fn text<'a>(kind: Kind, path: &str, value: &'a Value) -> Result<&'a str> {
+    let text = value.as_str().filter(|text| match kind {
+        Kind::Text(max) => text.len() <= max,
+        Kind::Choice(words) => words.contains(text),
+        _ => true,
+    });
+    text.ok_or_else(|| wrong(kind, path, value))
+}
+
+pub(super) fn zid(path: &str, value: &Value) -> Result<ZenohId> {
+    let hex = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+    value
+        .as_str()
+        .filter(|text| text.len() <= 32 && !text.starts_with('0') && text.bytes().all(hex))
+        .and_then(|text| u128::from_str_radix(text, 16).ok())
+        .and_then(ZenohId::new)
+        .ok_or_else(|| wrong(Kind::Zid, path, value))
+}
+
+pub(super) fn group(path: &str, value: &Value) -> Result<SocketAddr> {
+    value
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .filter(|address: &SocketAddr| address.ip().is_multicast())
+        .ok_or_else(|| wrong(Kind::Group, path, value))
+}
+
+fn list<'a>(kind: Kind, path: &str, value: &'a Value) -> Result<&'a [Value]> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(kind, path, value))
+}
+
+pub(super) fn words(path: &str, value: &Value) -> Result<Vec<String>> {
+    let words = list(Kind::Words, path, value)?.iter().map(|word| word.as_str().map(str::to_owned));
+    words.collect::<Option<_>>().ok_or_else(|| wrong(Kind::Words, path, value))
+}
+
+pub(super) fn role(text: &str) -> Option<WhatAmI> {
+    match text {
+        "router" => Some(WhatAmI::Router),
+        "peer" => Some(WhatAmI::Peer),
+        "client" => Some(WhatAmI::Client),
+        _ => None,
+    }
+}
+
+pub(super) fn roles(path: &str, value: &Value) -> Result<Roles> {
+    let roles = list(Kind::Roles, path, value)?.iter().map(|item| item.as_str().and_then(role));
+    roles.collect::<Option<_>>().ok_or_else(|| wrong(Kind::Roles, path, value))
+}
+
+pub(super) fn auto_connect(path: &str, value: &Value) -> Result<AutoConnect> {
+    let rule = |value: &Value| match value.as_str() {
+        Some("always") => Some(AutoConnectRule::Always),
+        Some("greater-zid") => Some(AutoConnectRule::GreaterZid),
+        _ => None,
+    };
+    let bad = |value| wrong(Kind::AutoConnect, path, value);
+    let Some(map) = value.as_object() else {
+        let both = rule(value).ok_or_else(|| bad(value))?;
+        return Ok(AutoConnect { to_router: both, to_peer: both });
+    };
+    let mut strategy = AutoConnect::default();
+    for (name, value) in map {
+        let side = match name.as_str() {
+            "to_router" => &mut strategy.to_router,
+            "to_peer" => &mut strategy.to_peer,
+            _ => return Err(unknown(path, name, &["to_router", "to_peer"])),
+        };
+        *side = rule(value).ok_or_else(|| bad(value))?;
+    }
+    Ok(strategy)
+}
+
+pub(super) fn key_expr(path: &str, value: &Value, plain: bool) -> Result<KeyExpr> {
+    let text = value.as_str().ok_or_else(|| ConfigError::Value {
+        path: path.to_owned(),
+        expected: if plain { Kind::Key.expected() } else { "a key expression".to_owned() },
+        got: shown(value),
+    })?;
+    let key = KeyExpr::new(text).map_err(|source| ConfigError::KeyExpr {
+        path: path.to_owned(),
+        text: shorten(text),
+        source,
+    })?;
+    if plain && key.is_wild() { Err(wrong(Kind::Key, path, value)) } else { Ok(key) }
+}
+
+pub(super) fn key_exprs(path: &str, value: &Value) -> Result<Vec<KeyExpr>> {
+    let items = list(Kind::KeyExprs, path, value)?.iter().enumerate();
+    items.map(|(i, item)| key_expr(&format!("{path}/{i}"), item, false)).collect()
+}
+
+/// The groups of `connect/endpoints`; a plain string is a group of one.
+pub(super) fn endpoints(
+    groups: bool,
+    path: &str,
+    value: &Value,
+) -> Result<Vec<(GroupStrategy, Vec<Endpoint>)>> {
+    let kind = Kind::Endpoints { groups };
+    let mut all = Vec::new();
+    for (i, item) in list(kind, path, value)?.iter().enumerate() {
+        let path = format!("{path}/{i}");
+        match item {
+            Value::String(text) => all.push((GroupStrategy::AllOf, vec![endpoint(&path, text)?])),
+            Value::Object(map) if groups => all.push(endpoint_group(&path, item, map)?),
+            other => return Err(wrong(kind, &path, other)),
+        }
+    }
+    Ok(all)
+}
+
+fn endpoint_group(
+    path: &str,
+    item: &Value,
+    map: &Map<String, Value>,
+) -> Result<(GroupStrategy, Vec<Endpoint>)> {
+    if let Some(name) = map.keys().find(|name| !matches!(name.as_str(), "strategy" | "locators")) {
+        return Err(unknown(path, name, &["strategy", "locators"]));
+    }
+    const KIND: Kind = Kind::Choice(&["allOf", "oneOf"]);
+    let missing = || wrong(Kind::Endpoints { groups: true }, path, item);
+    let strategy = map.get("strategy").ok_or_else(missing)?;
+    let strategy = match text(KIND, &format!("{path}/strategy"), strategy)? {
+        "oneOf" => GroupStrategy::OneOf,
+        _ => GroupStrategy::AllOf,
+    };
+    let locators = map.get("locators").ok_or_else(missing)?;
+    let members = endpoints(false, &format!("{path}/locators"), locators)?;
+    Ok((strategy, members.into_iter().flat_map(|(_, endpoints)| endpoints).collect()))
+}
+
+fn endpoint(path: &str, text: &str) -> Result<Endpoint> {
+    Endpoint::new(text).map_err(|source| ConfigError::Endpoint { path: path.to_owned(), source })
+}
+
+/// The list with canonical endpoints, in the shape that `given` has.
+fn endpoints_json(given: &Value, list: Vec<(GroupStrategy, Vec<Endpoint>)>) -> Value {
+    let items = given.as_array().map_or(&[][..], Vec::as_slice);
+    let element = |(item, (_, endpoints)): (&Value, (GroupStrategy, Vec<Endpoint>))| {
+        let mut texts = endpoints.iter().map(|e| Value::from(e.as_str()));
+        match item {
+            Value::Object(map) => {
+                let mut map = map.clone();
+                map.insert("locators".to_owned(), texts.collect());
+                Value::Object(map)
+            }
+            _ => texts.next().unwrap_or(Value::Null),
+        }
+    };
+    items.iter().zip(list).map(element).collect()
+}
+
+pub(super) fn publication_qos(path: &str, value: &Value) -> Result<Vec<PublicationQos>> {
+    let items = list(Kind::PublicationQos, path, value)?.iter().enumerate();
+    items.map(|(i, item)| publication_entry(&format!("{path}/{i}"), item)).collect()
+}
+
+fn publication_entry(path: &str, item: &Value) -> Result<PublicationQos> {
+    let bad = || wrong(Kind::PublicationQos, path, item);
+    let map = item.as_object().ok_or_else(bad)?;
+    if let Some(name) = map.keys().find(|name| !matches!(name.as_str(), "key_exprs" | "config")) {
+        return Err(unknown(path, name, &["key_exprs", "config"]));
+    }
+    let keys = map.get("key_exprs").ok_or_else(bad)?;
+    let config = map.get("config").and_then(Value::as_object).ok_or_else(bad)?;
+    let mut entry = PublicationQos {
+        key_exprs: key_exprs(&format!("{path}/key_exprs"), keys)?,
+        ..PublicationQos::default()
+    };
+    for (name, value) in config {
+        if !value.is_null() {
+            override_one(&mut entry, &format!("{path}/config"), name, value)?;
+        }
+    }
+    Ok(entry)
+}
+
+fn override_one(entry: &mut PublicationQos, path: &str, name: &str, value: &Value) -> Result<()> {
+    const CONGESTION: [&str; 3] = ["drop", "block", "block_first"];
+    const PRIORITY: [&str; 7] =
+        ["real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"];
+    const RELIABILITY: [&str; 2] = ["best_effort", "reliable"];
+    const DESTINATION: [&str; 3] = ["any", "session_local", "remote"];
+    const NAMES: [&str; 5] =
+        ["congestion_control", "priority", "express", "reliability", "allowed_destination"];
+
+    let here = format!("{path}/{name}");
+    let word = |words: &'static [&'static str]| {
+        let text = text(Kind::Choice(words), &here, value)?;
+        Ok::<_, ConfigError>(words.iter().position(|word| *word == text).unwrap_or_default())
+    };
+    match name {
+        "congestion_control" => {
+            use CongestionControl::{Block, BlockFirst, Drop};
+            entry.congestion_control = Some([Drop, Block, BlockFirst][word(&CONGESTION)?]);
+        }
+        // The list of names starts behind Control, which is not for applications.
+        "priority" => entry.priority = Some(Priority::ALL[word(&PRIORITY)? + 1]),
+        "express" => entry.express = Some(boolean(&here, value)?),
+        "reliability" => {
+            entry.reliability = Some([Reliability::BestEffort, Reliability::Reliable][word(&RELIABILITY)?]);
+        }
+        "allowed_destination" => {
+            use Destination::{Any, Remote, SessionLocal};
+            entry.allowed_destination = Some([Any, SessionLocal, Remote][word(&DESTINATION)?]);
+        }
+        _ => return Err(unknown(path, name, &NAMES)),
+    }
+    Ok(())
+}
+
+/// A path from outside, short enough for an error message and longer than every key.
+pub(super) fn shorten_path(path: &str) -> String {
+    const MAX: usize = 200;
+    match path.char_indices().nth(MAX) {
+        Some((end, _)) => format!("{}...", &path[..end]),
+        None => path.to_owned(),
+    }
+}

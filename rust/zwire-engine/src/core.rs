@@ -1,0 +1,404 @@
+//! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
+
+use crate::{
+    link::{Link, Sent, Urgency},
+    query::{InboundQuery, Query},
+    queue::{Pushed, Queue, Weigh},
+    shared::Shared,
+};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, OnceLock, Weak},
+};
+use zwire_proto::{
+    Now,
+    zenoh::{
+        Priority, Reliability,
+        node::{FaceId, Node},
+        session::{EntityId, Event, GetEnd, GetId, Reply, Sample, Session},
+        wire::{CloseReason, NetworkMessage},
+    },
+};
+
+/// The face of the session in the same process.
+pub(crate) const LOCAL: FaceId = FaceId(0);
+
+impl Weigh for Sample {
+    fn weight(&self) -> usize {
+        // The struct itself and its share of the key.
+        size_of::<Self>() + self.payload.len() + self.attachment.as_ref().map_or(0, bytes::Bytes::len)
+    }
+}
+
+impl Weigh for Reply {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+            + match &self.result {
+                Ok(sample) => sample.payload.len(),
+                Err(error) => error.payload.len(),
+            }
+    }
+}
+
+impl Weigh for bool {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// The replies of one get.
+#[derive(Clone)]
+pub struct Replies {
+    /// Closed when the get is over.
+    pub queue: Arc<Queue<Reply>>,
+    /// Set before the queue is closed.
+    pub done: Arc<OnceLock<GetEnd>>,
+}
+
+/// What has to be done once the lock is released.
+#[derive(Default)]
+pub(crate) struct Effects {
+    flush: Vec<(Arc<Link>, Urgency)>,
+    pub(crate) waits: Vec<Wait>,
+    signals: Vec<Signal>,
+    /// A lane was full.
+    pub(crate) congested: bool,
+    garbage: Vec<Garbage>,
+}
+
+impl Effects {
+    fn settle_later(&mut self, link: &Arc<Link>, urgency: Urgency) {
+        // Messages of one input mostly go to few links.
+        match self.flush.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, link)) {
+            Some((_, known)) => {
+                if urgency == Urgency::Now || *known == Urgency::Later {
+                    *known = urgency;
+                }
+            }
+            None => self.flush.push((link.clone(), urgency)),
+        }
+    }
+
+    /// Writes what was queued, and drops what was displaced.
+    pub(crate) fn settle(&mut self, now: core::time::Duration, forwarding: bool) {
+        for (link, urgency) in self.flush.drain(..) {
+            // What arrived together leaves together: nothing more is to come.
+            link.settle(now, if forwarding { Urgency::Now } else { urgency });
+        }
+        for signal in self.signals.drain(..) {
+            match signal {
+                Signal::Samples(queue) => queue.signal(),
+                Signal::Queries(queue) => queue.signal(),
+                Signal::Replies(queue) => queue.signal(),
+            }
+        }
+        self.garbage.clear();
+    }
+
+    /// The consumer of `queue` is told once the lock is released.
+    fn signal(&mut self, signal: Signal) {
+        // What arrives together mostly goes to the same queue.
+        if self.signals.last() != Some(&signal) {
+            self.signals.push(signal);
+        }
+    }
+}
+
+/// A queue whose consumer has to be told.
+enum Signal {
+    Samples(Arc<Queue<Sample>>),
+    Queries(Arc<Queue<Query>>),
+    Replies(Arc<Queue<Reply>>),
+}
+
+impl PartialEq for Signal {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Samples(a), Self::Samples(b)) => Arc::ptr_eq(a, b),
+            (Self::Queries(a), Self::Queries(b)) => Arc::ptr_eq(a, b),
+            (Self::Replies(a), Self::Replies(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// Dropped outside of the lock: dropping a query talks to the core.
+#[allow(dead_code, reason = "held for its drop")]
+enum Garbage {
+    Sample(Sample),
+    Query(Query),
+    Reply(Reply),
+    Queries(Arc<Queue<Query>>),
+}
+
+/// Something that is over its bound and deserves a wait.
+pub(crate) enum Wait {
+    Link(Arc<Link>, Priority),
+    Samples(Arc<Queue<Sample>>),
+    Queries(Arc<Queue<Query>>),
+    Replies(Arc<Queue<Reply>>),
+}
+
+/// Who is on the other side of the API session.
+pub(crate) enum Side {
+    /// A client: its only link, while there is one.
+    Client(Option<Arc<Link>>),
+    /// A router or peer: the routing machine and its links.
+    Node(Box<NodeSide>),
+}
+
+pub(crate) struct NodeSide {
+    pub(crate) node: Node,
+    pub(crate) links: HashMap<FaceId, Arc<Link>>,
+    next_face: u32,
+}
+
+impl NodeSide {
+    pub(crate) fn new(node: Node) -> Self {
+        Self { node, links: HashMap::new(), next_face: LOCAL.0 + 1 }
+    }
+
+    pub(crate) fn new_face(&mut self) -> FaceId {
+        // 2^32 links in the life of one process do not happen; wrapping into LOCAL would be wrong.
+        let face = FaceId(self.next_face);
+        self.next_face = self.next_face.checked_add(1).unwrap_or(LOCAL.0 + 1);
+        face
+    }
+}
+
+/// The machines of one node.
+pub(crate) struct Core {
+    pub(crate) api: Session,
+    pub(crate) side: Side,
+    pub(crate) samples: HashMap<EntityId, Arc<Queue<Sample>>>,
+    pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
+    pub(crate) gets: HashMap<GetId, Replies>,
+    pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
+    // Emptied by `pump`, kept for their memory.
+    events: VecDeque<Event>,
+    from_api: VecDeque<(NetworkMessage, Reliability)>,
+    from_node: VecDeque<(FaceId, NetworkMessage, Reliability)>,
+    shared: Weak<Shared>,
+}
+
+impl Core {
+    pub(crate) fn new(api: Session, side: Side, shared: Weak<Shared>) -> Self {
+        Self {
+            api,
+            side,
+            samples: HashMap::new(),
+            queries: HashMap::new(),
+            gets: HashMap::new(),
+            matching: HashMap::new(),
+            events: VecDeque::new(),
+            from_api: VecDeque::new(),
+            from_node: VecDeque::new(),
+            shared,
+        }
+    }
+
+    /// A message of a link.
+    pub(crate) fn handle_message(
+        &mut self,
+        now: Now,
+        face: FaceId,
+        message: NetworkMessage,
+        reliability: Reliability,
+        effects: &mut Effects,
+    ) -> Result<(), Option<CloseReason>> {
+        let result = match &mut self.side {
+            Side::Client(_) => {
+                self.api.handle_message(now, message, reliability).map_err(|e| Some(e.close_reason()))
+            }
+            Side::Node(side) => {
+                side.node.handle_message(now, face, message, reliability).map_err(|e| e.close_reason())
+            }
+        };
+        self.pump(now, effects);
+        result
+    }
+
+    /// Drains every output of the machines.
+    ///
+    /// Whole queues are taken, not single messages, which are 400 bytes: the machines pass nothing on
+    /// out of order, so it does not matter that several wait together.
+    pub(crate) fn pump(&mut self, now: Now, effects: &mut Effects) {
+        loop {
+            let mut events = core::mem::take(&mut self.events);
+            self.api.take_events(&mut events);
+            let mut quiet = events.is_empty();
+            for event in events.drain(..) {
+                self.dispatch(event, effects);
+            }
+            self.events = events;
+
+            self.api.take_transmits(&mut self.from_api);
+            quiet &= self.from_api.is_empty();
+            match &mut self.side {
+                Side::Client(link) => {
+                    if let Some(link) = link {
+                        for (message, reliability) in &self.from_api {
+                            send(link, message, *reliability, effects);
+                        }
+                    }
+                    self.from_api.clear();
+                }
+                Side::Node(side) => {
+                    for (message, reliability) in self.from_api.drain(..) {
+                        // Our own session stays within the bounds that hostile faces meet.
+                        if let Err(error) = side.node.handle_message(now, LOCAL, message, reliability) {
+                            tracing::warn!(%error, "the node refused a message of its own session");
+                        }
+                    }
+                    side.node.take_transmits(&mut self.from_node);
+                    quiet &= self.from_node.is_empty();
+                    for (face, message, reliability) in self.from_node.drain(..) {
+                        if face != LOCAL {
+                            if let Some(link) = side.links.get(&face) {
+                                send(link, &message, reliability, effects);
+                            }
+                        } else if let Err(error) = self.api.handle_message(now, message, reliability) {
+                            tracing::warn!(%error, "the session refused a message of its own node");
+                        }
+                    }
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    fn dispatch(&mut self, event: Event, effects: &mut Effects) {
+        match event {
+            Event::Sample { subscriber, sample } => {
+                if let Some(queue) = self.samples.get(&subscriber) {
+                    let (pushed, out) = queue.push(sample);
+                    effects.garbage.extend(out.map(Garbage::Sample));
+                    if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue))
+                    {
+                        effects.signals.push(Signal::Samples(queue.clone()));
+                    }
+                    if pushed == Pushed::Over {
+                        effects.waits.push(Wait::Samples(queue.clone()));
+                    }
+                }
+            }
+            Event::Query {
+                queryable,
+                id,
+                key,
+                parameters,
+                body,
+                attachment,
+                source_info,
+                qos,
+                accept_any_key,
+            } => {
+                let query =
+                    InboundQuery { id, key, parameters, body, attachment, source_info, qos, accept_any_key };
+                let query = Query::new(self.shared.clone(), query);
+                match self.queries.get(&queryable) {
+                    Some(queue) => {
+                        let (pushed, out) = queue.push(query);
+                        effects.garbage.extend(out.map(Garbage::Query));
+                        effects.signal(Signal::Queries(queue.clone()));
+                        if pushed == Pushed::Over {
+                            effects.waits.push(Wait::Queries(queue.clone()));
+                        }
+                    }
+                    None => effects.garbage.push(Garbage::Query(query)),
+                }
+            }
+            Event::Reply { get, reply } => {
+                if let Some(replies) = self.gets.get(&get) {
+                    let (pushed, out) = replies.queue.push(reply);
+                    effects.garbage.extend(out.map(Garbage::Reply));
+                    effects.signal(Signal::Replies(replies.queue.clone()));
+                    if pushed == Pushed::Over {
+                        effects.waits.push(Wait::Replies(replies.queue.clone()));
+                    }
+                }
+            }
+            Event::GetDone { get, reason } => {
+                if let Some(replies) = self.gets.remove(&get) {
+                    // Set once: a get ends once.
+                    let _ = replies.done.set(reason);
+                    replies.queue.close();
+                }
+            }
+            Event::Matching { entity, matching } => {
+                for queue in self.matching.get(&entity).into_iter().flatten() {
+                    queue.push(matching);
+                    queue.signal();
+                }
+            }
+        }
+    }
+
+    /// The established links.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        match &self.side {
+            Side::Client(link) => link.iter().cloned().collect(),
+            Side::Node(side) => side.links.values().cloned().collect(),
+        }
+    }
+
+    /// Forgets the handlers of an entity and ends them.
+    pub(crate) fn forget(&mut self, entity: EntityId, effects: &mut Effects) {
+        if let Some(queue) = self.samples.remove(&entity) {
+            queue.close();
+        }
+        if let Some(queue) = self.queries.remove(&entity) {
+            queue.close();
+            // What nobody will take any more is finished when the last owner drops it.
+            effects.garbage.push(Garbage::Queries(queue));
+        }
+        for queue in self.matching.remove(&entity).into_iter().flatten() {
+            queue.close();
+        }
+    }
+
+    /// The next time at which a machine wants to be turned.
+    pub(crate) fn poll_timeout(&self) -> Option<core::time::Duration> {
+        let node = match &self.side {
+            Side::Client(_) => None,
+            Side::Node(side) => side.node.poll_timeout(),
+        };
+        [self.api.poll_timeout(), node].into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Now, effects: &mut Effects) {
+        self.api.handle_timeout(now);
+        self.pump(now, effects);
+        if let Side::Node(side) = &mut self.side {
+            side.node.handle_timeout(now);
+        }
+        self.pump(now, effects);
+    }
+}
+
+fn send(link: &Arc<Link>, message: &NetworkMessage, reliability: Reliability, effects: &mut Effects) {
+    match link.push(message, reliability) {
+        Sent::Dropped => {
+            effects.congested = true;
+            return;
+        }
+        Sent::Queued => {}
+        Sent::Over => {
+            effects.congested = true;
+            let priority = message.qos().priority();
+            let known = |w: &Wait| matches!(w, Wait::Link(l, p) if *p == priority && Arc::ptr_eq(l, link));
+            if !effects.waits.iter().any(known) {
+                effects.waits.push(Wait::Link(link.clone(), priority));
+            }
+        }
+    }
+    let urgency = match message {
+        NetworkMessage::Push(push) if !push.qos.express() => Urgency::Batch,
+        // The final follows, and takes it along.
+        NetworkMessage::Response(response) if !response.qos.express() => Urgency::Later,
+        _ => Urgency::Now,
+    };
+    effects.settle_later(link, urgency);
+}

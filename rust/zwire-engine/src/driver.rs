@@ -1,0 +1,475 @@
+//! The tasks of a session: receiving, accepting, connecting, timers. They turn the machines and
+//! decide nothing that a protocol document decides.
+
+use crate::{
+    clock,
+    config::{Budget, NodeConfig, Target},
+    core::{Effects, Side, Wait},
+    error::{ConnectReason, Error},
+    establish::{self, Established},
+    link::{Link, LinkPolicy},
+    shared::Shared,
+    tcp,
+};
+use bytes::{Bytes, BytesMut};
+use core::time::Duration;
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::{net::TcpListener, sync::Notify, task::AbortHandle};
+use zwire_proto::zenoh::{
+    Remote, WhatAmI,
+    link::{
+        Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, RxConfig, StreamFramer, TxConfig,
+    },
+    node::FaceId,
+    wire::{CloseReason, Resolution},
+};
+
+/// What one read asks for at least: four full batches. `rx/buffer_size` may ask for more.
+const READ_BYTES: usize = 256 * 1024;
+
+/// How much of `wait_before_close` a destination of forwarded messages gets. While we wait for it we do
+/// not read from the source, and a source that blocks gives us up after its own `wait_before_close`,
+/// which is the same 5 s by default: we have to be faster, or the innocent link is the one that dies.
+const FORWARDING_PATIENCE: f64 = 0.6;
+
+/// Pause after an accept error, as the reference: the table of descriptors may be full.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) fn handshake_config(config: &NodeConfig, shared: &Shared) -> HandshakeConfig {
+    HandshakeConfig {
+        zid: shared.zid,
+        whatami: config.mode,
+        resolution: Resolution::new(config.link.sn_resolution as u8, Resolution::DEFAULT.request_id()),
+        batch_size: config.link.batch_size,
+        lease: config.link.lease,
+        qos: config.unicast.qos,
+        compression: config.unicast.compression,
+        credentials: config.usrpwd.own.as_ref().map(|(user, password)| Credentials {
+            user: user.as_str().into(),
+            password: password.reveal().into(),
+        }),
+        ..HandshakeConfig::new(shared.zid, config.mode)
+    }
+}
+
+/// Connects and opens a session to one endpoint.
+pub(crate) async fn connect(shared: &Arc<Shared>, target: &Target) -> Result<Established, ConnectReason> {
+    if target.endpoint.protocol() != "tcp" {
+        return Err(ConnectReason::Protocol(target.endpoint.protocol().to_owned()));
+    }
+    let limit = shared.config.unicast.open_timeout;
+    let stream = tokio::time::timeout(limit, tcp::connect(target, &shared.config.link))
+        .await
+        .map_err(|_| ConnectReason::TimedOut(limit))??;
+    establish::open(stream, Opener::new(handshake_config(&shared.config, shared)), limit).await
+}
+
+/// Makes a link of an established session, tells the machines, and starts its tasks. The link is
+/// down again when it is closed.
+pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
+    let Established { stream, params, rest, accepted } = established;
+    let config = &shared.config;
+    let policy = LinkPolicy {
+        lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
+        batching: config.link.batching,
+        time_limit: config.link.batching_time_limit,
+    };
+    // The engine holds the bound, because a message that blocks waits outside of the machine.
+    let tx = LinkTx::new(
+        &params,
+        TxConfig { bytes_per_priority: usize::MAX, keep_alive: config.link.keep_alive },
+        clock::now(),
+    );
+    let rx = LinkRx::new(
+        &params,
+        RxConfig {
+            max_message_size: config.link.max_message_size,
+            reassembly_bytes: reassembly_bytes(config),
+        },
+        clock::now(),
+    );
+    let tap = shared.tap.as_ref().map(|tap| {
+        let (local, peer) = (stream.local_addr(), stream.peer_addr());
+        let id = NEXT_TAP.fetch_add(1, Ordering::Relaxed);
+        if let (Ok(local), Ok(peer)) = (local, peer) {
+            tap.opened(id, local, peer, accepted);
+        }
+        (tap.clone(), id)
+    });
+    let framer = StreamFramer::new(&params);
+    let remote = params.remote;
+    let link = Link::new(stream, params, tx, &policy, tap)?;
+    let mut effects = Effects::default();
+    let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
+        Side::Client(slot) => {
+            *slot = Some(link.clone());
+            core.api.handle_link_up(now, remote);
+            FaceId(1)
+        }
+        Side::Node(side) => {
+            let face = side.new_face();
+            side.links.insert(face, link.clone());
+            side.node.handle_face_up(now, face, remote, false);
+            face
+        }
+    });
+    let weak = Arc::downgrade(shared);
+    let tasks = [
+        shared.runtime.spawn(link.clone().run_tx()).abort_handle(),
+        shared.runtime.spawn(receive(weak, link.clone(), face, rx, framer, rest)).abort_handle(),
+    ];
+    shared.adopt(tasks);
+    Ok(link)
+}
+
+/// What one link may hold of messages that are not whole yet. A client or peer chose whom it talks to;
+/// a router takes whoever comes, and a stranger's fragments must not add up to its memory.
+fn reassembly_bytes(config: &NodeConfig) -> usize {
+    const STRANGER: usize = 256 << 20;
+    match config.mode {
+        WhatAmI::Router => config.link.max_message_size.min(STRANGER),
+        WhatAmI::Peer | WhatAmI::Client => config.link.max_message_size,
+    }
+}
+
+/// The bound of a lane. Its size in batches scales it: 2 is the default of `queue/size/*`.
+const fn lane_bytes(config: &NodeConfig, batches: usize) -> usize {
+    const DEFAULT_BATCHES: usize = 2;
+    (config.zwire.queue_bytes_per_priority / DEFAULT_BATCHES).saturating_mul(batches)
+}
+
+static NEXT_TAP: AtomicU64 = AtomicU64::new(1);
+
+/// Reads until the link ends, then takes it out of the machines.
+async fn receive(
+    shared: Weak<Shared>,
+    link: Arc<Link>,
+    face: FaceId,
+    mut rx: LinkRx,
+    framer: StreamFramer,
+    mut buf: BytesMut,
+) {
+    let reason = receive_loop(&shared, &link, face, &mut rx, &framer, &mut buf).await;
+    if let Some(reason) = reason {
+        link.finish(reason);
+    }
+    link.close();
+    if let Some(shared) = shared.upgrade() {
+        shared.link_down(face, &link);
+    }
+}
+
+async fn receive_loop(
+    shared: &Weak<Shared>,
+    link: &Arc<Link>,
+    face: FaceId,
+    rx: &mut LinkRx,
+    framer: &StreamFramer,
+    buf: &mut BytesMut,
+) -> Option<CloseReason> {
+    let mut messages = Vec::new();
+    let mut effects = Effects::default();
+    let sleep = tokio::time::sleep(Duration::ZERO);
+    tokio::pin!(sleep);
+    let mut armed = false;
+    let read_bytes = shared.upgrade()?.config.link.rx_buffer_size.max(READ_BYTES);
+    loop {
+        let mut end = None;
+        loop {
+            let batch: Bytes = match framer.next(buf) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!(peer = %link.peer, %error, "closing a link");
+                    end = Some(error.close_reason());
+                    break;
+                }
+            };
+            match rx.handle_batch(clock::now(), batch, &mut messages) {
+                Ok(None) => {}
+                Ok(Some(reason)) => {
+                    tracing::debug!(peer = %link.peer, %reason, "the peer closes");
+                    end = Some(None);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(peer = %link.peer, %error, "closing a link");
+                    end = Some(error.close_reason());
+                    break;
+                }
+            }
+        }
+        if !messages.is_empty() {
+            link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+            let shared = shared.upgrade()?;
+            if let Err(reason) = shared.deliver(face, &mut messages, &mut effects) {
+                end.get_or_insert(reason);
+            }
+            for wait in effects.waits.drain(..) {
+                match wait {
+                    Wait::Link(to, priority) => {
+                        let limit = shared.config.link.wait_before_close.mul_f64(FORWARDING_PATIENCE);
+                        to.wait_space(priority, limit).await;
+                    }
+                    Wait::Samples(queue) => queue.wait_space().await,
+                    Wait::Queries(queue) => queue.wait_space().await,
+                    Wait::Replies(queue) => queue.wait_space().await,
+                }
+            }
+        }
+        if let Some(reason) = end {
+            return reason;
+        }
+        // Reads as long as there is something, then waits for more or for the lease.
+        loop {
+            buf.reserve(read_bytes);
+            let before = buf.len();
+            match link.stream().try_read_buf(buf) {
+                Ok(0) => return None,
+                Ok(n) => {
+                    link.stats.rx_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    link.tap_received(&buf[before..]);
+                    break;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return None,
+            }
+            // The deadline moves with every batch; the timer is only moved when it fires.
+            if !armed {
+                sleep.as_mut().reset(clock::instant(rx.poll_timeout()?));
+                armed = true;
+            }
+            tokio::select! {
+                ready = link.stream().readable() => if ready.is_err() { return None },
+                () = &mut sleep => {
+                    armed = false;
+                    if rx.handle_timeout(clock::now()) {
+                        tracing::info!(peer = %link.peer, "the lease of the peer expired");
+                        return None;
+                    }
+                }
+                () = link.closed() => return None,
+            }
+        }
+    }
+}
+
+/// Keeps a session connected to one endpoint of a peer or router: forever, with back-off.
+pub(crate) async fn keep_connected(shared: Weak<Shared>, target: Target, first: Arc<Notify>) {
+    let mut attempt = 0;
+    let start = clock::mono();
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        if strong.is_closed() {
+            return;
+        }
+        let result = connect(&strong, &target).await.and_then(|established| {
+            start_link(&strong, established).map_err(|e| ConnectReason::Io(Arc::new(e)))
+        });
+        drop(strong);
+        match result {
+            Ok(link) => {
+                first.notify_one();
+                attempt = 0;
+                link.closed().await;
+            }
+            Err(reason) => {
+                tracing::info!(endpoint = target.endpoint.as_str(), %reason, "not connected");
+                let give_up = match target.rules.budget {
+                    Budget::Once => true,
+                    Budget::Forever => false,
+                    Budget::Within(budget) => clock::mono().saturating_sub(start) >= budget,
+                };
+                if give_up && attempt == 0 {
+                    first.notify_one();
+                    return;
+                }
+            }
+        }
+        tokio::time::sleep(target.rules.retry.delay(attempt)).await;
+        attempt = attempt.saturating_add(1);
+    }
+}
+
+/// Connects a client: the first endpoint that answers, in order and within the budget.
+pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
+    let rules = shared.config.connect.rules;
+    let start = clock::mono();
+    let mut attempt = 0;
+    loop {
+        let mut last = Error::Connect { endpoint: String::new(), reason: ConnectReason::NoEndpoint };
+        for target in shared.config.connect.targets() {
+            let result = connect(shared, target).await.and_then(|established| {
+                start_link(shared, established).map_err(|e| ConnectReason::Io(Arc::new(e)))
+            });
+            match result {
+                Ok(link) => return Ok(link),
+                Err(reason) => {
+                    last = Error::Connect { endpoint: target.endpoint.as_str().to_owned(), reason }
+                }
+            }
+        }
+        let give_up = match rules.budget {
+            Budget::Once => true,
+            Budget::Forever => false,
+            Budget::Within(budget) => clock::mono().saturating_sub(start) >= budget,
+        };
+        if give_up || matches!(last, Error::Connect { reason: ConnectReason::NoEndpoint, .. }) {
+            return Err(last);
+        }
+        tokio::time::sleep(rules.retry.delay(attempt)).await;
+        attempt = attempt.saturating_add(1);
+    }
+}
+
+/// Reconnects a client whenever its link is lost, cycling through its endpoints with back-off.
+pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link>>) {
+    if let Some(link) = link {
+        link.closed().await;
+    }
+    let mut attempt = 0;
+    loop {
+        let (targets, retry) = {
+            let Some(shared) = shared.upgrade() else { return };
+            let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
+            (targets, shared.config.connect.rules.retry)
+        };
+        for target in &targets {
+            let Some(strong) = shared.upgrade() else { return };
+            if strong.is_closed() {
+                return;
+            }
+            let result = connect(&strong, target).await.and_then(|established| {
+                start_link(&strong, established).map_err(|e| ConnectReason::Io(Arc::new(e)))
+            });
+            drop(strong);
+            match result {
+                Ok(link) => {
+                    attempt = 0;
+                    link.closed().await;
+                    break;
+                }
+                Err(reason) => {
+                    tracing::info!(endpoint = target.endpoint.as_str(), %reason, "not reconnected");
+                }
+            }
+        }
+        tokio::time::sleep(retry.delay(attempt)).await;
+        attempt = attempt.saturating_add(1);
+    }
+}
+
+/// Handshakes under way, oldest first.
+type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
+
+/// Accepts connections. At most `accept_pending` handshakes run at once; when one more comes, the
+/// oldest is given up, so that connections that never speak cannot keep others out.
+pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: TcpListener) {
+    let pending: Pending = Arc::default();
+    let mut next = 0;
+    loop {
+        let accepted = listener.accept().await;
+        let Some(strong) = shared.upgrade() else { return };
+        if strong.is_closed() {
+            return;
+        }
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        next += 1;
+        let id = next;
+        let task = {
+            let (shared, pending) = (shared.clone(), pending.clone());
+            strong.runtime.spawn(async move {
+                if let Err(reason) = accept_one(&shared, stream).await {
+                    tracing::debug!(%reason, "no session");
+                }
+                pending.lock().retain(|(known, _)| *known != id);
+            })
+        };
+        let mut pending = pending.lock();
+        // It may have finished already; then this entry is swept out as the oldest some day.
+        if !task.is_finished() {
+            pending.push_back((id, task.abort_handle()));
+        }
+        while pending.len() > strong.config.unicast.accept_pending {
+            if let Some((_, oldest)) = pending.pop_front() {
+                oldest.abort();
+            }
+        }
+    }
+}
+
+async fn accept_one(shared: &Weak<Shared>, stream: tokio::net::TcpStream) -> Result<(), ConnectReason> {
+    let io = |e| ConnectReason::Io(Arc::new(e));
+    tcp::established(&stream).map_err(io)?;
+    let (acceptor, limit) = {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
+        let mut cookie = [0; 32];
+        getrandom::fill(&mut cookie).map_err(|_| io(io::Error::other("no randomness")))?;
+        let config = handshake_config(&shared.config, &shared);
+        let mut acceptor = Acceptor::new(config, Bytes::copy_from_slice(&cookie));
+        if let Some(users) = &shared.users {
+            let mut nonce = [0; 8];
+            getrandom::fill(&mut nonce).map_err(|_| io(io::Error::other("no randomness")))?;
+            acceptor = acceptor.with_users(users.clone(), u64::from_le_bytes(nonce));
+        }
+        (acceptor, shared.config.unicast.accept_timeout)
+    };
+    let admit = |remote: &Remote| match shared.upgrade() {
+        Some(shared) => shared.admit(remote),
+        None => Err(CloseReason::GENERIC),
+    };
+    let established = establish::accept(stream, acceptor, limit, admit).await?;
+    let Some(shared) = shared.upgrade() else { return Ok(()) };
+    start_link(&shared, established).map_err(io)?;
+    Ok(())
+}
+
+/// Turns the machines when their deadlines come.
+pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<Notify>) {
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        let deadline = strong.handle_timeouts();
+        drop(strong);
+        let notified = wake.notified();
+        match deadline {
+            Some(deadline) => {
+                // Either way the deadlines are read again.
+                let _ = tokio::time::timeout_at(clock::instant(deadline), notified).await;
+            }
+            None => notified.await,
+        }
+    }
+}
+
+/// Whether this build can act in that role with these endpoints at all.
+pub(crate) fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
+    for target in config.connect.targets().chain(&config.listen.targets) {
+        let protocol = target.endpoint.protocol();
+        let allowed = config.link.protocols.as_ref().is_none_or(|all| all.iter().any(|p| p == protocol));
+        if protocol != "tcp" || !allowed {
+            return Err(Error::Connect {
+                endpoint: target.endpoint.as_str().to_owned(),
+                reason: ConnectReason::Protocol(target.endpoint.protocol().to_owned()),
+            });
+        }
+    }
+    if config.mode == WhatAmI::Client && config.connect.targets().next().is_none() {
+        return Err(Error::Connect { endpoint: String::new(), reason: ConnectReason::NoEndpoint });
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What can go wrong in the engine.
+
+use core::time::Duration;
+use std::{io, sync::Arc};
+use thiserror::Error as ThisError;
+
+/// Every way in which a command or a session can fail.
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused threads or an event queue.
+    #[error("the runtime could not be started: {source}")]
+    Runtime {
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// The session belongs to another process.
+    #[error(
+        "this session belongs to process {born}, this is process {here}: open a new session after a fork"
+    )]
+    Forked {
+        /// Where it was opened.
+        born: u32,
+        /// Where it is used.
+        here: u32,
+    },
+    /// The session is closed.
+    #[error("the session is closed")]
+    Closed,
+    /// The publisher, subscriber, … is undeclared.
+    #[error("the {what} is undeclared")]
+    Undeclared {
+        /// `publisher`, `subscriber`, …
+        what: &'static str,
+    },
+    /// The configuration does not hold together.
+    #[error(transparent)]
+    Config(Arc<crate::config::ConfigError>),
+    /// No endpoint could be connected to.
+    #[error("could not connect to {endpoint}: {reason}")]
+    Connect {
+        /// The last endpoint tried.
+        endpoint: String,
+        /// What went wrong there.
+        reason: ConnectReason,
+    },
+    /// An endpoint could not be listened on.
+    #[error("could not listen on {endpoint}: {source}")]
+    Listen {
+        /// The endpoint.
+        endpoint: String,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// The capture file could not be written.
+    #[error("could not write the capture {path}: {source}")]
+    Tap {
+        /// Its path.
+        path: String,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// Something took longer than it may.
+    #[error("{what} took longer than {after:?}")]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        after: Duration,
+    },
+    /// The caller's interrupt check asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A command that a machine refused.
+    #[error(transparent)]
+    Command(#[from] zwire_proto::zenoh::session::SessionError),
+}
+
+/// Why a connection did not come about.
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum ConnectReason {
+    /// The operating system says so.
+    #[error("{0}")]
+    Io(Arc<io::Error>),
+    /// The handshake failed.
+    #[error("{0}")]
+    Handshake(#[from] zwire_proto::zenoh::link::HandshakeError),
+    /// Nothing came in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// The address could not be resolved.
+    #[error("the address does not resolve")]
+    Unresolved,
+    /// This build does not speak the protocol of the endpoint.
+    #[error("the protocol {0:?} is not supported")]
+    Protocol(String),
+    /// Neither endpoints nor scouting are configured.
+    #[error("no endpoint is configured and scouting is off")]
+    NoEndpoint,
+}
+
+impl From<crate::config::ConfigError> for Error {
+    fn from(error: crate::config::ConfigError) -> Self {
+        Self::Config(Arc::new(error))
+    }
+}

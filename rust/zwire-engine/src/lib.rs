@@ -1,0 +1,29 @@
+//! Sockets, tasks and timers for the machines of `zwire-proto`.
+//!
+//! [`Session`] is the whole surface: it owns the machines of one node behind one lock, the links, and
+//! the tasks that turn them. Nothing here decides what a protocol document decides.
+//!
+//! Locks are taken in one order: core, link, queue. User code runs under none of them.
+
+pub mod clock;
+pub mod config;
+mod core;
+mod driver;
+pub mod error;
+mod establish;
+pub mod link;
+mod query;
+pub mod queue;
+pub mod runtime;
+mod session;
+mod shared;
+mod stats;
+mod tap;
+mod tcp;
+
+pub use crate::core::Replies;
+pub use config::Config;
+pub use error::{ConnectReason, Error};
+pub use query::{InboundQuery, Query};
+pub use queue::{Queue, RecvError};
+pub use session::{Handler, Session};

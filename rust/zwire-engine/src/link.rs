@@ -1,0 +1,545 @@
+//! [`Link`]: one established connection, its sender and its receiver.
+//!
+//! Sending is *flush by whoever is there*. A thread that has pushed a message may write to the
+//! socket itself: a message alone goes out at once, without a hand-over to another thread. While one
+//! thread writes, others only push; the writer takes along what they pushed. A burst of messages is
+//! not written one by one: from the second message within [`ALONE`] on they are collected until a
+//! batch is worth a write or the batching time limit is over. What the socket does not take is left
+//! to the link's task.
+
+use crate::{clock, tap::Tap};
+use bytes::{Buf, Bytes};
+use core::{
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+use parking_lot::{Condvar, Mutex};
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice},
+    net::SocketAddr,
+    sync::Arc,
+    time::Instant,
+};
+use tokio::{net::TcpStream, sync::Notify};
+use zwire_proto::zenoh::{
+    CongestionControl, Priority, Reliability,
+    link::{LinkParams, LinkTx},
+    wire::{CloseReason, NetworkMessage},
+};
+
+/// A message that comes this long after the one before it is alone and goes out at once. A loop of
+/// puts comes every microsecond or two, an answer to a message of the peer not before one round trip
+/// on loopback, 30 µs.
+pub const ALONE: Duration = Duration::from_micros(20);
+
+/// From this many queued bytes on the pushing thread writes: one full batch.
+const FLUSH_BYTES: usize = 60 * 1024;
+
+/// Most bytes taken from the lanes for one round of writing: enough for one `writev` to be cheap,
+/// little enough for a higher priority to get in between.
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// Most entries of one `iovec`: a quarter of the system's limit of 1024, and 16 full batches.
+const MAX_IOVEC: usize = 64;
+
+/// Rounds that a thread of the application writes before it leaves the rest to the link's task, so
+/// that other threads' messages cannot hold it forever.
+const ROUNDS: usize = 8;
+
+/// How urgent a pushed message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Write now.
+    Now,
+    /// Write now if it is alone, else collect.
+    Batch,
+    /// Collect; something else follows.
+    Later,
+}
+
+/// What happened to a pushed message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is queued.
+    Queued,
+    /// It is queued, and its lane is over the bound: wait before the next.
+    Over,
+    /// It was dropped, its lane was full.
+    Dropped,
+}
+
+/// Counters of one link.
+#[derive(Debug, Default)]
+pub struct LinkStats {
+    /// Bytes written.
+    pub tx_bytes: AtomicU64,
+    /// Network messages queued.
+    pub tx_messages: AtomicU64,
+    /// Write calls.
+    pub tx_writes: AtomicU64,
+    /// Messages dropped because their lane was full.
+    pub tx_dropped: AtomicU64,
+    /// Bytes read.
+    pub rx_bytes: AtomicU64,
+    /// Network messages received.
+    pub rx_messages: AtomicU64,
+}
+
+struct Tx {
+    machine: LinkTx,
+    /// Taken from the machine, not yet written.
+    out: VecDeque<Bytes>,
+    /// Somebody is writing, or the task has taken over.
+    busy: bool,
+    /// The task is to wait for the socket and write on.
+    handed_over: bool,
+    /// The task is to flush at this time.
+    flush_at: Option<Duration>,
+    last_push: Duration,
+    dead: bool,
+}
+
+/// One established connection.
+pub struct Link {
+    stream: TcpStream,
+    /// Parameters of the handshake.
+    pub params: LinkParams,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub peer: SocketAddr,
+    /// Counters.
+    pub stats: LinkStats,
+    tx: Mutex<Tx>,
+    tx_wake: Notify,
+    space: Condvar,
+    space_async: Notify,
+    lane_bytes: [usize; Priority::COUNT],
+    batching: bool,
+    time_limit: Duration,
+    blocked: [AtomicBool; Priority::COUNT],
+    last_progress_us: AtomicU64,
+    /// How many wait for space in each lane.
+    waiting: [AtomicUsize; Priority::COUNT],
+    closed: AtomicBool,
+    close_wake: Notify,
+    tap: Option<(Arc<Tap>, u64)>,
+}
+
+/// Local policy of a link.
+#[derive(Clone, Debug)]
+pub struct LinkPolicy {
+    /// Bound of each lane in bytes.
+    pub lane_bytes: [usize; Priority::COUNT],
+    /// Whether messages are collected at all.
+    pub batching: bool,
+    /// How long a collected message may wait.
+    pub time_limit: Duration,
+}
+
+impl Link {
+    pub(crate) fn new(
+        stream: TcpStream,
+        params: LinkParams,
+        machine: LinkTx,
+        policy: &LinkPolicy,
+        tap: Option<(Arc<Tap>, u64)>,
+    ) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            local: stream.local_addr()?,
+            peer: stream.peer_addr()?,
+            stream,
+            params,
+            stats: LinkStats::default(),
+            tx: Mutex::new(Tx {
+                machine,
+                out: VecDeque::new(),
+                busy: false,
+                handed_over: false,
+                flush_at: None,
+                last_push: Duration::ZERO,
+                dead: false,
+            }),
+            tx_wake: Notify::new(),
+            space: Condvar::new(),
+            space_async: Notify::new(),
+            lane_bytes: policy.lane_bytes,
+            batching: policy.batching,
+            time_limit: policy.time_limit,
+            blocked: Default::default(),
+            last_progress_us: AtomicU64::new(0),
+            waiting: Default::default(),
+            closed: AtomicBool::new(false),
+            close_wake: Notify::new(),
+            tap,
+        }))
+    }
+
+    pub(crate) const fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub(crate) fn tap_received(&self, bytes: &[u8]) {
+        if let Some((tap, connection)) = &self.tap {
+            tap.received(*connection, bytes);
+        }
+    }
+
+    /// Queues a message. Never waits; writing is [`Self::settle`]'s business.
+    pub(crate) fn push(&self, message: &NetworkMessage, reliability: Reliability) -> Sent {
+        let qos = message.qos();
+        let priority = qos.priority();
+        let lane = self.lane(priority);
+        let mut tx = self.tx.lock();
+        if tx.dead {
+            return Sent::Dropped;
+        }
+        let over = tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
+        if over {
+            let drop = match qos.congestion() {
+                CongestionControl::Drop => true,
+                CongestionControl::Block => false,
+                // One such message may wait; while it does, the others are dropped.
+                CongestionControl::BlockFirst => self.blocked[lane as usize].swap(true, Ordering::Relaxed),
+            };
+            if drop {
+                drop_count(&self.stats.tx_dropped);
+                return Sent::Dropped;
+            }
+        }
+        if tx.machine.push(message, reliability).is_err() {
+            drop_count(&self.stats.tx_dropped);
+            return Sent::Dropped;
+        }
+        drop(tx);
+        self.stats.tx_messages.fetch_add(1, Ordering::Relaxed);
+        if over { Sent::Over } else { Sent::Queued }
+    }
+
+    /// After one or more pushes: writes, or sees to it that somebody will.
+    pub(crate) fn settle(&self, now: Duration, urgency: Urgency) {
+        let mut tx = self.tx.lock();
+        let alone = now.saturating_sub(tx.last_push) >= ALONE;
+        tx.last_push = now;
+        if tx.busy || tx.dead {
+            return;
+        }
+        let write = match urgency {
+            Urgency::Now => true,
+            Urgency::Batch => alone || !self.batching,
+            Urgency::Later => !self.batching,
+        } || tx.machine.queued_total() >= FLUSH_BYTES;
+        if write {
+            self.write_out(tx, ROUNDS);
+        } else if tx.flush_at.is_none() {
+            tx.flush_at = Some(now + self.time_limit);
+            drop(tx);
+            self.tx_wake.notify_one();
+        }
+    }
+
+    /// Writes until nothing is left, the socket is full, or `rounds` are over.
+    fn write_out<'a>(&'a self, mut tx: parking_lot::MutexGuard<'a, Tx>, rounds: usize) {
+        tx.busy = true;
+        tx.flush_at = None;
+        for _ in 0..rounds {
+            if tx.out.is_empty() {
+                self.refill(&mut tx);
+            }
+            if tx.out.is_empty() {
+                tx.busy = false;
+                return;
+            }
+            let mut out = core::mem::take(&mut tx.out);
+            drop(tx);
+            let result = self.write_some(&mut out);
+            tx = self.tx.lock();
+            tx.out = out;
+            match result {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    tx.dead = true;
+                    tx.busy = false;
+                    drop(tx);
+                    self.close();
+                    return;
+                }
+            }
+        }
+        tx.handed_over = true;
+        drop(tx);
+        self.tx_wake.notify_one();
+    }
+
+    /// Who has waited goes on when a quarter of the lane is free: waking for each message would cost
+    /// more than sending it.
+    const fn low_water(&self, lane: Priority) -> usize {
+        let bytes = self.lane_bytes[lane as usize];
+        bytes - bytes / 4
+    }
+
+    const fn lane(&self, priority: Priority) -> Priority {
+        if self.params.qos { priority } else { Priority::Data }
+    }
+
+    fn refill(&self, tx: &mut Tx) {
+        let mut parts = Vec::new();
+        tx.machine.poll_transmit(clock::now(), &mut parts, WRITE_BYTES);
+        if let Some((tap, connection)) = &self.tap {
+            tap.sent(*connection, &parts);
+        }
+        tx.out.extend(parts);
+        let roomy = |(lane, waiting): (&Priority, &AtomicUsize)| {
+            waiting.load(Ordering::Relaxed) > 0 && tx.machine.queued_bytes(*lane) <= self.low_water(*lane)
+        };
+        if Priority::ALL.iter().zip(&self.waiting).any(roomy) {
+            self.space.notify_all();
+            self.space_async.notify_waiters();
+        }
+    }
+
+    /// Writes as much as the socket takes: true when all is written.
+    fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
+        while !out.is_empty() {
+            let mut slices = [IoSlice::new(&[]); MAX_IOVEC];
+            let mut n = 0;
+            for (slice, part) in slices.iter_mut().zip(out.iter()) {
+                *slice = IoSlice::new(part);
+                n += 1;
+            }
+            let mut written = match self.stream.try_write_vectored(&slices[..n]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            self.stats.tx_writes.fetch_add(1, Ordering::Relaxed);
+            self.stats.tx_bytes.fetch_add(written as u64, Ordering::Relaxed);
+            self.last_progress_us.store(micros(clock::mono()), Ordering::Relaxed);
+            while let Some(part) = out.front_mut() {
+                if written < part.len() {
+                    part.advance(written);
+                    break;
+                }
+                written -= part.len();
+                out.pop_front();
+            }
+        }
+        Ok(true)
+    }
+
+    /// The task of a link: delayed flushes, keep-alives, and writing when the socket was full.
+    pub(crate) async fn run_tx(self: Arc<Self>) {
+        let sleep = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(sleep);
+        loop {
+            let (deadline, handed_over) = {
+                let mut tx = self.tx.lock();
+                if tx.dead {
+                    break;
+                }
+                let keep_alive = tx.machine.poll_timeout();
+                let deadline = [keep_alive, tx.flush_at].into_iter().flatten().min();
+                (deadline, core::mem::take(&mut tx.handed_over))
+            };
+            if handed_over {
+                tokio::select! {
+                    ready = self.stream.writable() => if ready.is_err() { break },
+                    () = self.closed() => break,
+                }
+                self.write_out(self.tx.lock(), usize::MAX);
+                continue;
+            }
+            if let Some(deadline) = deadline {
+                sleep.as_mut().reset(clock::instant(deadline));
+            }
+            tokio::select! {
+                () = self.tx_wake.notified() => {}
+                () = &mut sleep, if deadline.is_some() => {
+                    let now = clock::now();
+                    let mut tx = self.tx.lock();
+                    tx.machine.handle_timeout(now);
+                    if !tx.busy {
+                        self.write_out(tx, ROUNDS);
+                    } else {
+                        tx.flush_at = None;
+                    }
+                }
+                () = self.closed() => break,
+            }
+        }
+        self.close();
+    }
+
+    /// Whether the lane of `priority` is over its bound.
+    pub(crate) fn is_over(&self, priority: Priority) -> bool {
+        self.lane_over(&self.tx.lock(), priority)
+    }
+
+    /// Whether a message of `priority` would find its lane full.
+    #[must_use]
+    pub fn is_congested(&self, priority: Priority) -> bool {
+        self.is_over(priority)
+    }
+
+    fn lane_over(&self, tx: &Tx, priority: Priority) -> bool {
+        let lane = self.lane(priority);
+        let over = !tx.dead && tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
+        if !over {
+            self.blocked[lane as usize].store(false, Ordering::Relaxed);
+        }
+        over
+    }
+
+    /// Whether somebody who waits for the lane has to go on waiting.
+    fn lane_tight(&self, tx: &Tx, priority: Priority) -> bool {
+        let lane = self.lane(priority);
+        let tight = !tx.dead && tx.machine.queued_bytes(lane) > self.low_water(lane);
+        if !tight {
+            self.blocked[lane as usize].store(false, Ordering::Relaxed);
+        }
+        tight
+    }
+
+    /// Waits until the lane has room again. A peer that has taken nothing for `limit` is
+    /// unresponsive and loses its connection.
+    pub(crate) async fn wait_space(&self, priority: Priority, limit: Duration) {
+        let start = clock::mono();
+        self.waiting[self.lane(priority) as usize].fetch_add(1, Ordering::AcqRel);
+        loop {
+            let notified = self.space_async.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if !self.lane_tight(&self.tx.lock(), priority) {
+                break;
+            }
+            let deadline = self.stuck_at(start, limit);
+            if tokio::time::timeout_at(clock::instant(deadline), notified).await.is_err()
+                && clock::mono() >= self.stuck_at(start, limit)
+            {
+                self.abandon();
+                break;
+            }
+        }
+        self.waiting[self.lane(priority) as usize].fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// As [`Self::wait_space`], for a thread of the application. False when `interrupted` said so.
+    pub(crate) fn wait_space_blocking(
+        &self,
+        priority: Priority,
+        limit: Duration,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let start = clock::mono();
+        self.waiting[self.lane(priority) as usize].fetch_add(1, Ordering::AcqRel);
+        let mut go_on = true;
+        let mut tx = self.tx.lock();
+        while self.lane_tight(&tx, priority) {
+            if clock::mono() >= self.stuck_at(start, limit) {
+                drop(tx);
+                self.abandon();
+                break;
+            }
+            let slice = Instant::now() + crate::queue::INTERRUPT_PERIOD;
+            if self.space.wait_until(&mut tx, slice).timed_out() {
+                drop(tx);
+                if interrupted() {
+                    go_on = false;
+                    break;
+                }
+                tx = self.tx.lock();
+            }
+        }
+        self.waiting[self.lane(priority) as usize].fetch_sub(1, Ordering::AcqRel);
+        go_on
+    }
+
+    /// Waits at most `limit` for space and gives up quietly: the grace of droppable messages.
+    pub(crate) fn wait_briefly(&self, priority: Priority, limit: Duration) {
+        let mut tx = self.tx.lock();
+        if !self.lane_over(&tx, priority) {
+            return;
+        }
+        let end = Instant::now() + limit;
+        self.waiting[self.lane(priority) as usize].fetch_add(1, Ordering::AcqRel);
+        while self.lane_over(&tx, priority) {
+            if self.space.wait_until(&mut tx, end).timed_out() {
+                break;
+            }
+        }
+        drop(tx);
+        self.waiting[self.lane(priority) as usize].fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn stuck_at(&self, start: Duration, limit: Duration) -> Duration {
+        start.max(Duration::from_micros(self.last_progress_us.load(Ordering::Relaxed))) + limit
+    }
+
+    /// The peer does not drain: it is told so if it ever reads again, and the connection ends.
+    fn abandon(&self) {
+        tracing::warn!(peer = %self.peer, "the peer does not read: closing its link");
+        self.finish(CloseReason::UNRESPONSIVE);
+        self.close();
+    }
+
+    /// Says CLOSE, after everything that is queued.
+    pub(crate) fn finish(&self, reason: CloseReason) {
+        let mut tx = self.tx.lock();
+        if tx.dead {
+            return;
+        }
+        tx.machine.close(reason);
+        if !tx.busy {
+            self.write_out(tx, ROUNDS);
+        }
+    }
+
+    /// Whether everything was written.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let tx = self.tx.lock();
+        tx.dead || (tx.out.is_empty() && tx.machine.is_idle() && !tx.busy)
+    }
+
+    /// Ends both tasks. Idempotent.
+    pub(crate) fn close(&self) {
+        self.tx.lock().dead = true;
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            if let Some((tap, connection)) = &self.tap {
+                tap.closed(*connection);
+            }
+            self.close_wake.notify_waiters();
+            self.tx_wake.notify_one();
+            self.space.notify_all();
+            self.space_async.notify_waiters();
+        }
+    }
+
+    /// Whether the link was told to close.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Returns once [`Self::close`] was called.
+    pub(crate) async fn closed(&self) {
+        let notified = self.close_wake.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if !self.is_closed() {
+            notified.await;
+        }
+    }
+}
+
+fn drop_count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
+const fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
+}

@@ -1,0 +1,150 @@
+//! One tokio runtime per process, and what happens after a fork.
+//!
+//! A runtime does not survive a fork: the child has the object but none of its threads. So the slot
+//! holds the id of the process that built it. In a new process a fresh one is built, and the
+//! inherited one is leaked on purpose: dropping it would join threads that do not exist.
+
+use crate::error::Error;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
+use tokio::runtime::{Builder, Handle, Runtime as Tokio};
+
+/// Worker threads of a runtime unless configured: one for sockets, one for timers and a second
+/// socket. A Spark executor already runs one Python process per core.
+pub const DEFAULT_WORKERS: usize = 2;
+
+struct Slot {
+    pid: u32,
+    runtime: Tokio,
+}
+
+static SLOT: AtomicPtr<Slot> = AtomicPtr::new(core::ptr::null_mut());
+static WORKERS: AtomicUsize = AtomicUsize::new(DEFAULT_WORKERS);
+
+/// How many worker threads the runtime of this process gets, if it is not built yet.
+pub fn set_workers(workers: usize) {
+    WORKERS.store(workers.max(1), Ordering::Relaxed);
+}
+
+/// A handle to the runtime of this process; builds it on first use.
+///
+/// # Errors
+/// The operating system refuses the threads.
+#[allow(unsafe_code, reason = "slots are leaked boxes and never freed, so the pointer stays valid")]
+pub fn handle() -> Result<Handle, Error> {
+    let pid = std::process::id();
+    loop {
+        let current = SLOT.load(Ordering::Acquire);
+        // SAFETY: a non-null pointer in SLOT comes from Box::leak below and is never freed. No lock is
+        // taken, so one that was held at the time of a fork cannot hang us.
+        if let Some(slot) = unsafe { current.as_ref() }
+            && slot.pid == pid
+        {
+            return Ok(slot.runtime.handle().clone());
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(WORKERS.load(Ordering::Relaxed))
+            .thread_name("zwire-io")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|source| Error::Runtime { source: Arc::new(source) })?;
+        let fresh = Box::into_raw(Box::new(Slot { pid, runtime }));
+        if SLOT.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            continue;
+        }
+        // Another thread was faster. Ours has run nothing yet, so it may be shut down.
+        // SAFETY: `fresh` was not published, we are its only owner.
+        let lost = unsafe { Box::from_raw(fresh) };
+        lost.runtime.shutdown_background();
+    }
+}
+
+/// How often this process has come out of a fork, counted by the children.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "registering a fork handler; it does nothing but add to an atomic")]
+fn watch_forks() {
+    extern "C" fn in_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    static WATCH: Once = Once::new();
+    // SAFETY: the handler is a static function that only touches an atomic, which is all that a child
+    // of a threaded process may do. Registering fails only for want of memory, and then every check
+    // below still compares process ids.
+    WATCH.call_once(|| {
+        if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0 {
+            WATCHED.store(true, Ordering::Release);
+        }
+    });
+}
+
+#[cfg(not(unix))]
+fn watch_forks() {
+    // Without fork there is nothing to watch.
+    WATCHED.store(true, Ordering::Release);
+}
+
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// The process that made something, and whether we are still in it.
+///
+/// Checked by every call, so it must not cost a system call: a fork handler counts, and equal counts
+/// mean the same process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    pid: u32,
+    forks: u32,
+}
+
+impl Birth {
+    /// This process.
+    #[must_use]
+    pub fn here() -> Self {
+        watch_forks();
+        Self { pid: std::process::id(), forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    /// Fails in any other process than that of [`Birth::here`].
+    ///
+    /// # Errors
+    /// [`Error::Forked`] names both processes.
+    pub fn check(self) -> Result<(), Error> {
+        if self.is_here() { Ok(()) } else { Err(Error::Forked { born: self.pid, here: std::process::id() }) }
+    }
+
+    /// Whether this is the process of birth.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        if WATCHED.load(Ordering::Acquire) {
+            FORKS.load(Ordering::Relaxed) == self.forks
+        } else {
+            std::process::id() == self.pid
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code, reason = "a test of fork has to fork")]
+    fn a_child_knows_that_it_is_one() {
+        let birth = Birth::here();
+        assert!(birth.is_here());
+        // SAFETY: the child touches atomics and leaves by `_exit`; no lock, no allocation.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let strange = !birth.is_here();
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(i32::from(!strange)) };
+        }
+        let mut status = -1;
+        // SAFETY: `status` is ours.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0, "the child saw that it is another process");
+        assert!(birth.is_here(), "the parent still is the same");
+    }
+}

@@ -1,0 +1,586 @@
+//! [`Session`]: what the binding holds; every method may be called from any thread.
+
+use crate::{
+    config::{Config, Destination, NodeConfig, PublicationQos},
+    core::{Core, Effects, LOCAL, Replies, Side},
+    driver,
+    error::Error,
+    link::Link,
+    query::Query,
+    queue::{Bounds, Overflow, Queue},
+    runtime,
+    shared::Shared,
+    tap::Tap,
+    tcp,
+};
+use core::time::Duration;
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
+use tokio::{runtime::Handle, sync::Notify};
+use zwire_proto::{
+    Now,
+    zenoh::{
+        KeyExpr, Priority, Qos, Remote, Timestamp, WhatAmI, ZenohId,
+        session::{
+            EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
+            QueryableOptions, Sample, SubscriberOptions,
+        },
+        wire::PushBody,
+    },
+};
+
+/// How long `close` waits for what is queued. A peer that takes nothing in that time is left.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Most replies of one get that wait for their consumer.
+const REPLY_MESSAGES: usize = 65_536;
+
+/// How a subscriber, queryable or listener wants its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handler {
+    /// The configured default.
+    Default,
+    /// A queue of that many items; when it is full the link waits, up to the configured deadline.
+    Fifo(usize),
+    /// A queue of the newest that many items.
+    Ring(usize),
+}
+
+/// An open session. Clones are the same session; it closes when the last one is dropped.
+#[derive(Clone)]
+pub struct Session {
+    /// Closes the session when the last handle goes; tasks never hold it. It stands first, so that
+    /// it is dropped while the rest is still there.
+    #[allow(dead_code, reason = "held for its drop")]
+    owner: Arc<Owner>,
+    shared: Arc<Shared>,
+}
+
+struct Owner(std::sync::Weak<Shared>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.shut_down(LINGER);
+        }
+    }
+}
+
+impl Session {
+    /// Opens a session: connects a client, binds the listeners of a router or peer.
+    ///
+    /// # Errors
+    /// What the configuration, the network or the peer refuses. `interrupted` is asked regularly.
+    pub fn open(config: &Config, interrupted: &mut dyn FnMut() -> bool) -> Result<Self, Error> {
+        for key in config.ignored() {
+            tracing::warn!(key, "this key of the configuration has no effect");
+        }
+        let config = config.resolve()?;
+        driver::check_endpoints(&config)?;
+        runtime::set_workers(config.zwire.threads);
+        let runtime = runtime::handle()?;
+        let zid = match config.zid {
+            Some(zid) => zid,
+            None => random_zid()?,
+        };
+        let tap = match &config.zwire.tap {
+            None => None,
+            Some(path) => Some(Arc::new(
+                Tap::create(path)
+                    .map_err(|e| Error::Tap { path: path.display().to_string(), source: Arc::new(e) })?,
+            )),
+        };
+        let shared = Shared::new(config, runtime, zid, tap);
+        let session = Self { owner: Arc::new(Owner(Arc::downgrade(&shared))), shared };
+        session.start(interrupted)?;
+        Ok(session)
+    }
+
+    fn start(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        let shared = &self.shared;
+        let weak = Arc::downgrade(shared);
+        let timer = shared.runtime.spawn(driver::run_timer(weak.clone(), shared.timer.clone()));
+        shared.adopt([timer.abort_handle()]);
+        if shared.config.mode == WhatAmI::Client {
+            let link = {
+                let shared = shared.clone();
+                wait_for(&shared.runtime.clone(), interrupted, async move {
+                    driver::connect_client(&shared).await
+                })?
+            };
+            let link = match link {
+                Ok(link) => Some(link),
+                Err(error) if shared.config.connect.rules.exit_on_failure => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "going on without a connection");
+                    None
+                }
+            };
+            let task = shared.runtime.spawn(driver::supervise_client(weak, link));
+            shared.adopt([task.abort_handle()]);
+            return Ok(());
+        }
+        let mut node_up = Effects::default();
+        shared.with_core(&mut node_up, |core, now, _| {
+            if let Side::Node(side) = &mut core.side {
+                let own = Remote { zid: shared.zid, whatami: WhatAmI::Client };
+                side.node.handle_face_up(now, LOCAL, own, true);
+                let node = Remote { zid: shared.zid, whatami: shared.config.mode };
+                core.api.handle_link_up(now, node);
+            }
+        });
+        for target in &shared.config.listen.targets {
+            let listener = {
+                let (target, link) = (target.clone(), shared.config.link.clone());
+                wait_for(&shared.runtime, interrupted, async move { tcp::listen(&target, &link).await })?
+            };
+            match listener {
+                Ok(listener) => {
+                    if let Ok(address) = listener.local_addr() {
+                        shared.listening.lock().push(address);
+                    }
+                    let task = shared.runtime.spawn(driver::accept_loop(weak.clone(), listener));
+                    shared.adopt([task.abort_handle()]);
+                }
+                Err(reason) => {
+                    let error = Error::Connect { endpoint: target.endpoint.as_str().to_owned(), reason };
+                    if target.rules.exit_on_failure {
+                        return Err(error);
+                    }
+                    tracing::warn!(%error, "going on without this listener");
+                }
+            }
+        }
+        let mut firsts = Vec::new();
+        for target in shared.config.connect.targets() {
+            let first = Arc::new(Notify::new());
+            let task =
+                shared.runtime.spawn(driver::keep_connected(weak.clone(), target.clone(), first.clone()));
+            shared.adopt([task.abort_handle()]);
+            firsts.push(first);
+        }
+        // The connections that answer are up when `open` returns; the others keep being tried.
+        let delay = shared.config.scouting.delay;
+        wait_for(&shared.runtime, interrupted, async move {
+            let all = async {
+                for first in firsts {
+                    first.notified().await;
+                }
+            };
+            // Going on without the slow ones is what the delay is for.
+            let _ = tokio::time::timeout(delay, all).await;
+        })
+    }
+
+    fn command<R>(
+        &self,
+        interrupted: &mut dyn FnMut() -> bool,
+        f: impl FnOnce(&mut Core, Now, &mut Effects) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.shared.check()?;
+        let mut effects = Effects::default();
+        let result = self.shared.with_core(&mut effects, f)?;
+        self.shared.wait_blocking(&mut effects, interrupted)?;
+        Ok(result)
+    }
+
+    fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+        // Declarations are few and travel on Control: they never wait.
+        self.command(&mut || false, |core, now, _| f(core, now))
+    }
+
+    /// The entry of `qos/publication` for a key: the first that includes it.
+    fn publication_rule(&self, key: &KeyExpr) -> Option<&PublicationQos> {
+        let rules = &self.shared.config.publication_qos;
+        rules.iter().find(|rule| rule.key_exprs.iter().any(|known| known.includes(key)))
+    }
+
+    fn overwrite(&self, publication: &mut Publication) {
+        if let Some(rule) = self.publication_rule(&publication.key) {
+            publication.qos = overwritten(publication.qos, rule);
+            publication.reliability = rule.reliability.unwrap_or(publication.reliability);
+            publication.destination = rule.allowed_destination.map_or(publication.destination, locality);
+        }
+    }
+
+    fn bounds(&self, handler: Handler) -> Bounds {
+        let defaults = self.shared.config.zwire.handler;
+        let wait = Overflow::Wait { deadline: defaults.block_deadline };
+        let (messages, overflow) = match handler {
+            Handler::Default => (defaults.capacity_messages, wait),
+            Handler::Fifo(messages) => (messages, wait),
+            Handler::Ring(messages) => (messages, Overflow::DropOldest),
+        };
+        Bounds { messages, bytes: defaults.capacity_bytes, overflow }
+    }
+
+    /// Declares a subscriber; its samples come in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_subscriber(
+        &self,
+        key: KeyExpr,
+        options: SubscriberOptions,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, now| {
+            let id = core.api.declare_subscriber(now, key, options)?;
+            core.samples.insert(id, queue.clone());
+            Ok((id, queue))
+        })
+    }
+
+    /// Declares a subscriber to tokens; their coming and going is in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_liveliness_subscriber(
+        &self,
+        key: KeyExpr,
+        history: bool,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, now| {
+            let id = core.api.declare_liveliness_subscriber(now, key, history)?;
+            core.samples.insert(id, queue.clone());
+            Ok((id, queue))
+        })
+    }
+
+    /// Declares a queryable; its queries come in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_queryable(
+        &self,
+        key: KeyExpr,
+        options: QueryableOptions,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Query>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, now| {
+            let id = core.api.declare_queryable(now, key, options)?;
+            core.queries.insert(id, queue.clone());
+            Ok((id, queue))
+        })
+    }
+
+    /// Declares a publisher.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_publisher(&self, key: KeyExpr, mut options: PublisherOptions) -> Result<EntityId, Error> {
+        if let Some(rule) = self.publication_rule(&key) {
+            options.qos = overwritten(options.qos, rule);
+            options.reliability = rule.reliability.unwrap_or(options.reliability);
+            options.destination = rule.allowed_destination.map_or(options.destination, locality);
+        }
+        self.declare(|core, now| Ok(core.api.declare_publisher(now, key, options)?))
+    }
+
+    /// Declares a querier.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_querier(&self, key: KeyExpr, options: QuerierOptions) -> Result<EntityId, Error> {
+        self.declare(|core, now| Ok(core.api.declare_querier(now, key, options)?))
+    }
+
+    /// Declares a liveliness token.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_token(&self, key: KeyExpr) -> Result<EntityId, Error> {
+        self.declare(|core, now| Ok(core.api.declare_token(now, key)?))
+    }
+
+    /// Gives a key expression a number on the link.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_keyexpr(&self, key: KeyExpr) -> Result<EntityId, Error> {
+        self.declare(|core, now| Ok(core.api.declare_keyexpr(now, key)?))
+    }
+
+    /// Takes back any declaration and ends its queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn undeclare(&self, id: EntityId) -> Result<(), Error> {
+        self.command(&mut || false, |core, now, effects| {
+            core.api.undeclare(now, id)?;
+            core.pump(now, effects);
+            core.forget(id, effects);
+            Ok(())
+        })
+    }
+
+    /// Publishes or deletes. Waits where congestion control says so.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn put(
+        &self,
+        mut publication: Publication,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Published, Error> {
+        self.overwrite(&mut publication);
+        self.shared.grace(publication.qos, &publication.body);
+        self.command(interrupted, |core, now, _| Ok(core.api.put(now, publication)?))
+    }
+
+    /// Publishes or deletes with the key and options of a publisher.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn publish(
+        &self,
+        publisher: EntityId,
+        qos: Qos,
+        body: PushBody,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Published, Error> {
+        self.shared.grace(qos, &body);
+        self.command(interrupted, |core, now, _| Ok(core.api.publish(now, publisher, body)?))
+    }
+
+    /// Publishes many under one lock: for each, where it went. Waits as [`Self::put`] does.
+    ///
+    /// # Errors
+    /// The first that is refused ends the batch; see [`Error`].
+    pub fn put_many(
+        &self,
+        publications: impl IntoIterator<Item = Publication>,
+        mut each: impl FnMut(Published),
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        /// So many that lock and clock cost little per message, so few that others get their turn.
+        const AT_ONCE: usize = 256;
+        let mut publications = publications.into_iter().peekable();
+        while let Some(first) = publications.peek() {
+            self.shared.grace(first.qos, &first.body);
+            self.command(interrupted, |core, now, effects| {
+                for mut publication in publications.by_ref().take(AT_ONCE) {
+                    self.overwrite(&mut publication);
+                    each(core.api.put(now, publication)?);
+                    core.pump(now, effects);
+                    if !effects.waits.is_empty() {
+                        break;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Asks queryables.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn get(
+        &self,
+        get: Get,
+        handler: Handler,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
+        let replies = self.replies(handler);
+        self.command(interrupted, |core, now, _| {
+            let id = core.api.get(now, get)?;
+            core.gets.insert(id, replies.clone());
+            Ok((id, replies))
+        })
+    }
+
+    /// Asks for tokens.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn liveliness_get(
+        &self,
+        key: KeyExpr,
+        timeout: Option<Duration>,
+        handler: Handler,
+    ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
+        let replies = self.replies(handler);
+        self.declare(|core, now| {
+            let id = core.api.liveliness_get(now, key, timeout)?;
+            core.gets.insert(id, replies.clone());
+            Ok((id, replies))
+        })
+    }
+
+    fn replies(&self, handler: Handler) -> Replies {
+        let bounds = match handler {
+            Handler::Default => self.bounds(Handler::Fifo(REPLY_MESSAGES)),
+            other => self.bounds(other),
+        };
+        Replies { queue: Queue::new(bounds), done: Arc::new(OnceLock::new()) }
+    }
+
+    /// Ends a get early.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn cancel(&self, get: zwire_proto::zenoh::session::GetId) -> Result<(), Error> {
+        self.declare(|core, now| {
+            core.api.cancel(now, get);
+            Ok(())
+        })
+    }
+
+    /// Whether a publisher or querier has a counterpart.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn matching(&self, id: EntityId) -> Result<bool, Error> {
+        self.shared.check()?;
+        self.shared.core.lock().api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })
+    }
+
+    /// Changes of [`Self::matching`] come in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn matching_listener(&self, id: EntityId, handler: Handler) -> Result<Arc<Queue<bool>>, Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| {
+            core.api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })?;
+            core.matching.entry(id).or_default().push(queue.clone());
+            Ok(queue)
+        })
+    }
+
+    /// Ends a listener made by [`Self::matching_listener`].
+    pub fn forget_matching_listener(&self, id: EntityId, queue: &Arc<Queue<bool>>) {
+        if let Some(all) = self.shared.core.lock().matching.get_mut(&id) {
+            all.retain(|known| !Arc::ptr_eq(known, queue));
+        }
+        queue.close();
+    }
+
+    /// A timestamp that is later than all before it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
+        self.declare(|core, now| Ok(core.api.new_timestamp(now)))
+    }
+
+    /// The id of this node.
+    #[must_use]
+    pub fn zid(&self) -> ZenohId {
+        self.shared.zid
+    }
+
+    /// The configuration it was opened with.
+    #[must_use]
+    pub fn config(&self) -> &NodeConfig {
+        &self.shared.config
+    }
+
+    /// Where this node really listens, wildcard ports resolved.
+    #[must_use]
+    pub fn listening(&self) -> Vec<SocketAddr> {
+        self.shared.listening.lock().clone()
+    }
+
+    /// The established links.
+    #[must_use]
+    pub fn links(&self) -> Vec<Arc<Link>> {
+        self.shared.core.lock().links()
+    }
+
+    /// Counters by name, for people and for monitoring.
+    #[must_use]
+    pub fn stats(&self) -> BTreeMap<String, u64> {
+        crate::stats::collect(&self.shared.core.lock())
+    }
+
+    /// Says goodbye, waits a little for what is queued, and ends every queue. Idempotent.
+    ///
+    /// # Errors
+    /// The session belongs to another process.
+    pub fn close(&self) -> Result<(), Error> {
+        self.shared.birth.check()?;
+        self.shared.shut_down(LINGER);
+        Ok(())
+    }
+
+    /// Whether [`Self::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
+    /// Fails in a forked child and on a closed session.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] or [`Error::Closed`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
+    /// Whether the lane that a message of that priority takes is full somewhere.
+    #[must_use]
+    pub fn is_congested(&self, priority: Priority) -> bool {
+        self.links().iter().any(|link| link.is_congested(priority))
+    }
+}
+
+/// QoS as a rule of `qos/publication` wants it.
+fn overwritten(qos: Qos, rule: &PublicationQos) -> Qos {
+    Qos::new(
+        rule.priority.unwrap_or(qos.priority()),
+        rule.congestion_control.unwrap_or(qos.congestion()),
+        rule.express.unwrap_or(qos.express()),
+    )
+}
+
+const fn locality(destination: Destination) -> Locality {
+    match destination {
+        Destination::Any => Locality::Any,
+        Destination::SessionLocal => Locality::SessionLocal,
+        Destination::Remote => Locality::Remote,
+    }
+}
+
+/// Runs a future on the runtime and waits for it, asking `interrupted` meanwhile.
+fn wait_for<T: Send + 'static>(
+    runtime: &Handle,
+    interrupted: &mut dyn FnMut() -> bool,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Error> {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let task = runtime.spawn(async move {
+        // The receiver is gone when the wait was interrupted.
+        let _ = sender.send(future.await);
+    });
+    loop {
+        match receiver.recv_timeout(crate::queue::INTERRUPT_PERIOD) {
+            Ok(value) => return Ok(value),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                if interrupted() {
+                    task.abort();
+                    return Err(Error::Interrupted);
+                }
+            }
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Err(Error::Closed),
+        }
+    }
+}
+
+fn random_zid() -> Result<ZenohId, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::Runtime { source: Arc::new(std::io::Error::other(e.to_string())) })?;
+    // Never zero: one bit is always set.
+    bytes[0] |= 1;
+    ZenohId::from_wire(&bytes).ok_or(Error::Closed)
+}

@@ -1,0 +1,370 @@
+//! [`Shared`]: everything behind a session: the core and its lock, timers, tasks.
+
+use crate::{
+    clock,
+    config::NodeConfig,
+    core::{Core, Effects, NodeSide, Side, Wait},
+    error::Error,
+    link::Link,
+    runtime::Birth,
+    tap::Tap,
+};
+use core::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+use parking_lot::Mutex;
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+use zwire_proto::{
+    Now, Text,
+    zenoh::{
+        CongestionControl, Qos, Reliability, Remote, WhatAmI, ZenohId,
+        node::{FaceId, Node, NodeConfig as RoutingConfig, NodeMode},
+        session::{EntityId, QueryId, Session as Api, SessionConfig},
+        wire::{CloseReason, NetworkMessage, PushBody},
+    },
+};
+
+thread_local! {
+    /// Whether this thread holds a core.
+    static HOLDS_CORE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as the holder of a core.
+struct Holding;
+
+impl Holding {
+    fn new() -> Self {
+        HOLDS_CORE.set(true);
+        Self
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        HOLDS_CORE.set(false);
+    }
+}
+
+/// Everything behind a session; tasks hold it weakly.
+pub(crate) struct Shared {
+    pub(crate) birth: Birth,
+    pub(crate) zid: ZenohId,
+    pub(crate) config: NodeConfig,
+    pub(crate) runtime: Handle,
+    pub(crate) tap: Option<Arc<Tap>>,
+    /// Who may come in, where a password is asked for.
+    pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
+    pub(crate) core: Mutex<Core>,
+    /// Queries that were dropped while somebody held the core.
+    finished: Mutex<Vec<QueryId>>,
+    /// A lane was full not long ago; spares the look at it otherwise.
+    congested: AtomicBool,
+    /// The deadline that the timer task waits for, in microseconds.
+    armed: AtomicU64,
+    pub(crate) timer: Arc<Notify>,
+    tasks: Mutex<Vec<AbortHandle>>,
+    closed: AtomicBool,
+    pub(crate) listening: Mutex<Vec<SocketAddr>>,
+}
+
+impl Shared {
+    /// The machines of a node that is not connected to anything yet.
+    pub(crate) fn new(config: NodeConfig, runtime: Handle, zid: ZenohId, tap: Option<Arc<Tap>>) -> Arc<Self> {
+        let users = config.usrpwd.dictionary.as_ref().map(|users| {
+            let pairs = users.iter().map(|(user, password)| (user.as_str().into(), password.reveal().into()));
+            Arc::new(pairs.collect::<HashMap<Text, Text>>())
+        });
+        Arc::new_cyclic(|weak| {
+            let api = Api::new(SessionConfig {
+                queries_default_timeout: config.queries_default_timeout,
+                namespace: config.namespace.clone(),
+                timestamping: config.timestamping.enabled,
+                ..SessionConfig::new(zid)
+            });
+            let side = match config.mode {
+                WhatAmI::Client => None,
+                WhatAmI::Peer => Some(NodeMode::Peer),
+                WhatAmI::Router => Some(NodeMode::Router),
+            };
+            let side = match side {
+                None => Side::Client(None),
+                Some(mode) => Side::Node(Box::new(NodeSide::new(Node::new(RoutingConfig {
+                    timestamping: config.timestamping.enabled,
+                    drop_future_timestamp: config.timestamping.drop_future,
+                    query_timeout: config.queries_default_timeout,
+                    interest_timeout: config.interests_timeout,
+                    ..RoutingConfig::new(zid, mode)
+                })))),
+            };
+            Shared {
+                birth: Birth::here(),
+                zid,
+                config,
+                runtime,
+                tap,
+                users,
+                core: Mutex::new(Core::new(api, side, weak.clone())),
+                finished: Mutex::new(Vec::new()),
+                congested: AtomicBool::new(false),
+                armed: AtomicU64::new(u64::MAX),
+                timer: Arc::new(Notify::new()),
+                tasks: Mutex::new(Vec::new()),
+                closed: AtomicBool::new(false),
+                listening: Mutex::new(Vec::new()),
+            }
+        })
+    }
+
+    /// In the process of its birth, and open.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.birth.check()?;
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Runs a command or input on the machines, drains their outputs, and writes what they send.
+    pub(crate) fn with_core<R>(
+        &self,
+        effects: &mut Effects,
+        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+    ) -> R {
+        let now = clock::now();
+        let result = {
+            let mut core = self.core.lock();
+            let _holding = Holding::new();
+            let result = f(&mut core, now, effects);
+            core.pump(now, effects);
+            self.finish_dropped(&mut core, now, effects);
+            self.arm(&core);
+            result
+        };
+        self.note_congestion(effects);
+        effects.settle(now.mono, false);
+        result
+    }
+
+    /// The messages of one read of a link.
+    pub(crate) fn deliver(
+        &self,
+        face: FaceId,
+        messages: &mut Vec<(NetworkMessage, Reliability)>,
+        effects: &mut Effects,
+    ) -> Result<(), Option<CloseReason>> {
+        let now = clock::now();
+        let mut result = Ok(());
+        {
+            let mut core = self.core.lock();
+            let _holding = Holding::new();
+            for (message, reliability) in messages.drain(..) {
+                result = core.handle_message(now, face, message, reliability, effects);
+                if result.is_err() {
+                    break;
+                }
+            }
+            self.finish_dropped(&mut core, now, effects);
+            self.arm(&core);
+        }
+        messages.clear();
+        self.note_congestion(effects);
+        effects.settle(now.mono, true);
+        result
+    }
+
+    fn note_congestion(&self, effects: &mut Effects) {
+        if core::mem::take(&mut effects.congested) {
+            self.congested.store(true, Ordering::Release);
+        }
+    }
+
+    /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
+    /// holder finishes it before it lets go.
+    pub(crate) fn finish_query(&self, query: QueryId) {
+        if !self.birth.is_here() {
+            return;
+        }
+        if HOLDS_CORE.get() {
+            self.finished.lock().push(query);
+        } else {
+            let mut effects = Effects::default();
+            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
+        }
+    }
+
+    fn finish_dropped(&self, core: &mut Core, now: Now, effects: &mut Effects) {
+        loop {
+            let queries = core::mem::take(&mut *self.finished.lock());
+            if queries.is_empty() {
+                return;
+            }
+            for query in queries {
+                core.api.finish(now, query);
+                core.pump(now, effects);
+            }
+        }
+    }
+
+    fn arm(&self, core: &Core) {
+        let next = core.poll_timeout().map_or(u64::MAX, micros);
+        // A later deadline than the armed one is found when the timer wakes.
+        if next < self.armed.load(Ordering::Acquire) {
+            self.armed.store(next, Ordering::Release);
+            self.timer.notify_one();
+        }
+    }
+
+    pub(crate) fn handle_timeouts(&self) -> Option<Duration> {
+        let mut effects = Effects::default();
+        self.armed.store(0, Ordering::Release);
+        self.with_core(&mut effects, |core, now, effects| {
+            if core.poll_timeout().is_some_and(|deadline| deadline <= now.mono) {
+                core.handle_timeout(now, effects);
+            }
+        });
+        let core = self.core.lock();
+        let next = core.poll_timeout();
+        self.armed.store(next.map_or(u64::MAX, micros), Ordering::Release);
+        next
+    }
+
+    pub(crate) fn adopt(&self, tasks: impl IntoIterator<Item = AbortHandle>) {
+        let mut all = self.tasks.lock();
+        all.retain(|task| !task.is_finished());
+        all.extend(tasks);
+    }
+
+    /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3).
+    pub(crate) fn admit(&self, remote: &Remote) -> Result<(), CloseReason> {
+        if remote.zid == self.zid {
+            return Err(CloseReason::CONNECTION_TO_SELF);
+        }
+        let core = self.core.lock();
+        let Side::Node(side) = &core.side else { return Err(CloseReason::GENERIC) };
+        let mut live = side.links.values().filter(|link| !link.is_closed());
+        if live.clone().any(|link| link.params.remote.zid == remote.zid) {
+            return Err(CloseReason::MAX_LINKS);
+        }
+        if live.by_ref().count() >= self.config.unicast.max_sessions {
+            return Err(CloseReason::MAX_SESSIONS);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>) {
+        let mut effects = Effects::default();
+        self.with_core(&mut effects, |core, now, _| match &mut core.side {
+            Side::Client(slot) => {
+                // A newer link may have taken its place already.
+                if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+                    *slot = None;
+                    core.api.handle_link_down(now);
+                }
+            }
+            Side::Node(side) => {
+                if side.links.remove(&face).is_some() {
+                    side.node.handle_face_down(now, face);
+                }
+            }
+        });
+    }
+
+    /// After a command of the application: waits where something is over its bound.
+    pub(crate) fn wait_blocking(
+        &self,
+        effects: &mut Effects,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let limit = self.config.link.wait_before_close;
+        for wait in effects.waits.drain(..) {
+            match wait {
+                Wait::Link(link, priority) => {
+                    if !link.wait_space_blocking(priority, limit, interrupted) {
+                        return Err(Error::Interrupted);
+                    }
+                }
+                Wait::Samples(queue) => queue.wait_space_blocking(),
+                Wait::Queries(queue) => queue.wait_space_blocking(),
+                Wait::Replies(queue) => queue.wait_space_blocking(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The grace of droppable messages: where the only link is full they wait a moment
+    /// (`wait_before_drop`), and longer where they would be cut into fragments.
+    pub(crate) fn grace(&self, qos: Qos, body: &PushBody) {
+        if qos.congestion() == CongestionControl::Drop && self.congested.load(Ordering::Acquire) {
+            let link = match &self.core.lock().side {
+                Side::Client(Some(link)) => link.clone(),
+                _ => return,
+            };
+            if !link.is_congested(qos.priority()) {
+                self.congested.store(false, Ordering::Release);
+                return;
+            }
+            let fragmented = match body {
+                PushBody::Put(put) => put.payload.len() > usize::from(link.params.batch_size),
+                PushBody::Del(_) => false,
+            };
+            let limit = if fragmented {
+                self.config.link.max_wait_before_drop_fragments
+            } else {
+                self.config.link.wait_before_drop
+            };
+            link.wait_briefly(qos.priority(), limit);
+        }
+    }
+
+    pub(crate) fn shut_down(&self, linger: Duration) {
+        if !self.birth.is_here() || self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut effects = Effects::default();
+        let links = self.with_core(&mut effects, |core, now, effects| {
+            core.api.close(now);
+            core.pump(now, effects);
+            let entities: Vec<EntityId> =
+                core.samples.keys().chain(core.queries.keys()).chain(core.matching.keys()).copied().collect();
+            for entity in entities {
+                core.forget(entity, effects);
+            }
+            for (_, replies) in core.gets.drain() {
+                replies.queue.close();
+            }
+            core.links()
+        });
+        for link in &links {
+            link.finish(CloseReason::GENERIC);
+        }
+        let end = clock::mono() + linger;
+        while links.iter().any(|link| !link.is_flushed()) && clock::mono() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+        for link in &links {
+            link.close();
+        }
+        if let Some(tap) = &self.tap {
+            tap.flush();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Nobody can wait any more: what is queued gets one chance.
+        self.shut_down(Duration::ZERO);
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
+const fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
+}

@@ -1,0 +1,134 @@
+//! TCP: connecting and listening with the options of an endpoint (`zenoh-behaviour` 1.1, 1.2).
+
+use crate::{
+    config::{Link, Target},
+    error::ConnectReason,
+};
+use core::time::Duration;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// As the reference.
+const BACKLOG: i32 = 1024;
+
+/// A peer that vanished without a FIN is noticed by the lease; this only frees the socket of one
+/// that announced an absurd lease.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// All addresses of `host:port`.
+///
+/// # Errors
+/// The name does not resolve.
+pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectReason> {
+    if let Ok(address) = address.parse() {
+        return Ok(vec![address]);
+    }
+    let address = address.to_owned();
+    let found =
+        tokio::task::spawn_blocking(move || address.to_socket_addrs().map(Iterator::collect::<Vec<_>>))
+            .await
+            .map_err(|_| ConnectReason::Unresolved)?
+            .map_err(|e| ConnectReason::Io(Arc::new(e)))?;
+    if found.is_empty() { Err(ConnectReason::Unresolved) } else { Ok(found) }
+}
+
+/// Options of the endpoint, or else those of all links.
+fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
+    if let Some(bytes) = target.options.so_sndbuf.or(link.so_sndbuf) {
+        socket.set_send_buffer_size(bytes as usize)?;
+    }
+    if let Some(bytes) = target.options.so_rcvbuf.or(link.so_rcvbuf) {
+        socket.set_recv_buffer_size(bytes as usize)?;
+    }
+    if let Some(tos) = target.options.tos {
+        if v6 { socket.set_tclass_v6(tos.into())? } else { socket.set_tos_v4(tos.into())? }
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(interface) = &target.options.interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// What every established connection gets.
+///
+/// # Errors
+/// The operating system refuses.
+pub(crate) fn established(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
+}
+
+/// Connects to the first address of `target` that answers.
+///
+/// # Errors
+/// Why the last one did not.
+pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, ConnectReason> {
+    let mut last = ConnectReason::Unresolved;
+    for address in resolve(target.endpoint.address()).await? {
+        match connect_one(target, link, address).await {
+            Ok(stream) => return Ok(stream),
+            Err(e) => last = ConnectReason::Io(Arc::new(e)),
+        }
+    }
+    Err(last)
+}
+
+async fn connect_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    options(&SockRef::from(&socket), target, link, address.is_ipv6())?;
+    if let Some(bind) = target.options.bind {
+        socket.bind(bind)?;
+    }
+    let stream = socket.connect(address).await?;
+    // A connection to a free port of the same host can meet itself.
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    established(&stream)?;
+    Ok(stream)
+}
+
+/// Listens on the first usable address of `target`.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn listen(target: &Target, link: &Link) -> Result<TcpListener, ConnectReason> {
+    let mut last = ConnectReason::Unresolved;
+    for address in resolve(target.endpoint.address()).await? {
+        match listen_one(target, link, address) {
+            Ok(listener) => return Ok(listener),
+            Err(e) => last = ConnectReason::Io(Arc::new(e)),
+        }
+    }
+    Err(last)
+}
+
+fn listen_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    options(&SockRef::from(&socket), target, link, address.is_ipv6())?;
+    socket.set_reuse_address(true)?;
+    if let SocketAddr::V6(v6) = address {
+        // `[::]` also takes IPv4, as users of the default endpoint expect.
+        socket.set_only_v6(!v6.ip().is_unspecified())?;
+    }
+    socket.set_nonblocking(true)?;
+    match socket.bind(&address.into()) {
+        // A host without IPv6: `[::]` means every interface, and these are all there are.
+        Err(e) if address.is_ipv6() && address.ip().is_unspecified() && !ipv6_works(&e) => {
+            return listen_one(target, link, SocketAddr::from(([0, 0, 0, 0], address.port())));
+        }
+        other => other?,
+    }
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn ipv6_works(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::AddrNotAvailable
+}
