@@ -1,0 +1,141 @@
+//! The same sessions over other links: the batches of real captures, carried by WebSocket and UDP.
+
+use super::run::{dissect, json, packets};
+use bytes::Bytes;
+use serde_json::Value;
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use zwire_proto::{
+    capture::{Direction, FlowEvent, Flows, FrameBuilder, PcapWriter, StreamBuffer, write_datagram},
+    zenoh::dissect::{Options, Record},
+};
+
+/// The batches of a capture of one connection, in the order of their last bytes.
+fn batches(name: &str) -> Vec<(Duration, Direction, Bytes)> {
+    let mut flows = Flows::new();
+    let mut buffers: BTreeMap<usize, StreamBuffer> = BTreeMap::new();
+    let mut batches = Vec::new();
+    for packet in packets(name) {
+        flows.handle_packet(&packet).unwrap();
+        while let Some(event) = flows.poll_event() {
+            let FlowEvent::Data { timestamp, direction, data, .. } = event else { continue };
+            let buffer = buffers.entry(direction.index()).or_default();
+            buffer.push(data);
+            while let Some(len) = buffer.peek::<2>() {
+                let Some(batch) = buffer.take(2 + usize::from(u16::from_le_bytes(len))) else { break };
+                batches.push((timestamp, direction, batch.slice(2..)));
+            }
+        }
+    }
+    batches
+}
+
+/// A binary message, from the client with a mask.
+fn web_socket(direction: Direction, batch: &[u8]) -> Vec<u8> {
+    let (flag, mask) = match direction {
+        Direction::ToServer => (0x80, [1u8, 2, 3, 4]),
+        Direction::ToClient => (0, [0; 4]),
+    };
+    let mut out = vec![0x82];
+    match batch.len() {
+        len @ 0..126 => out.push(flag | len as u8),
+        len => {
+            out.push(flag | 126);
+            out.extend((len as u16).to_be_bytes());
+        }
+    }
+    if flag != 0 {
+        out.extend(mask);
+    }
+    out.extend(batch.iter().enumerate().map(|(i, byte)| byte ^ mask[i % 4]));
+    out
+}
+
+/// What a record says, apart from the link.
+fn content(records: &[Record]) -> Vec<Value> {
+    let mut values: Vec<_> = records.iter().map(json).collect();
+    for value in &mut values {
+        for field in ["src", "dst", "offset"] {
+            value[field] = Value::Null;
+        }
+    }
+    values
+}
+
+const SESSIONS: [&str; 3] = ["zenoh-pubsub-basic", "zenoh-compression", "zenoh-old-version"];
+
+fn over_web_socket(batches: &[(Duration, Direction, Bytes)], heads: bool) -> Bytes {
+    let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
+    let server = SocketAddr::from(([127, 0, 0, 1], 8080));
+    let mut frames = FrameBuilder::new(client, server, [1, 2]);
+    let mut out = PcapWriter::new();
+    let start = batches[0].0;
+    if heads {
+        let request = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        let response = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
+        frames.open(start, &mut out);
+        frames.data(start, Direction::ToServer, request, &mut out);
+        frames.data(start, Direction::ToClient, response, &mut out);
+    }
+    for (time, direction, batch) in batches {
+        frames.data(*time, *direction, &web_socket(*direction, batch), &mut out);
+    }
+    frames.close(start, Direction::ToServer, &mut out);
+    out.take().into()
+}
+
+#[test]
+fn over_web_socket_the_records_are_the_same() {
+    for name in SESSIONS {
+        let expected = dissect(&super::run::file(name), Options::default());
+        let got = dissect(&over_web_socket(&batches(name), true), Options::default());
+        assert!(content(&expected) == content(&got), "{name}");
+    }
+}
+
+#[test]
+fn a_web_socket_is_recognised_late() {
+    for name in ["zenoh-pubsub-basic", "zenoh-compression"] {
+        let batches = batches(name);
+        let expected = dissect(&super::run::file(name), Options::default());
+        let got = dissect(&over_web_socket(&batches[30..], false), Options::default());
+        let pushes = |records: &[Record]| -> Vec<_> {
+            records.iter().filter(|r| r.message() == "push").map(|r| (r.sn, r.message.clone())).collect()
+        };
+        let (expected, got) = (pushes(&expected), pushes(&got));
+        assert!(got.len() > 30 && expected.ends_with(&got), "{name}: {}", got.len());
+    }
+}
+
+fn over_udp(batches: &[(Duration, Direction, Bytes)]) -> Bytes {
+    let a = "[fe80::1]:40000".parse().unwrap();
+    let b = "[fe80::2]:9000".parse().unwrap();
+    let mut out = PcapWriter::new();
+    for (time, direction, batch) in batches {
+        let (src, dst) = if *direction == Direction::ToServer { (a, b) } else { (b, a) };
+        write_datagram(*time, src, dst, batch, &mut out).unwrap();
+    }
+    out.take().into()
+}
+
+#[test]
+fn over_udp_the_records_are_the_same() {
+    for name in SESSIONS {
+        let expected = dissect(&super::run::file(name), Options::default());
+        let got = dissect(&over_udp(&batches(name)), Options::default());
+        assert!(content(&expected) == content(&got), "{name}");
+    }
+}
+
+#[test]
+fn a_session_over_udp_is_recognised_late() {
+    let name = "zenoh-pubsub-basic";
+    let batches = batches(name);
+    let expected = dissect(&super::run::file(name), Options::default());
+    let got = dissect(&over_udp(&batches[40..]), Options::default());
+    let last =
+        |records: &[Record]| records.iter().rev().take(100).map(|r| r.message.clone()).collect::<Vec<_>>();
+    assert!(got.len() > 150, "{}", got.len());
+    assert_eq!(last(&expected), last(&got));
+}

@@ -1,0 +1,9 @@
+//! The dissector against captures of real peers and what their applications say they did, whole and
+//! damaged.
+
+mod captures;
+mod damage;
+mod foreign;
+mod made;
+mod run;
+mod truth;
