@@ -1,0 +1,1154 @@
+"""The compiled module. What programs import is in ``zwire.zenoh``."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+    type_check_only,
+)
+
+from typing_extensions import Buffer
+
+from zwire.zenoh._enums import (
+    CongestionControl,
+    ConsolidationMode,
+    Locality,
+    Priority,
+    QueryTarget,
+    Reliability,
+    ReplyKeyExpr,
+    SampleKind,
+    SetIntersectionLevel,
+    WhatAmI,
+)
+
+__all__ = [
+    "NTP64",
+    "ArrowBatch",
+    "Callback",
+    "CancellationToken",
+    "Config",
+    "Decoder",
+    "DefaultHandler",
+    "Encoding",
+    "EntityGlobalId",
+    "FifoChannel",
+    "Handler",
+    "KeyExpr",
+    "Link",
+    "Liveliness",
+    "LivelinessToken",
+    "MatchingListener",
+    "MatchingStatus",
+    "Parameters",
+    "Publisher",
+    "PutSummary",
+    "Querier",
+    "Query",
+    "QueryConsolidation",
+    "Queryable",
+    "Reply",
+    "ReplyError",
+    "RingChannel",
+    "Sample",
+    "Selector",
+    "Session",
+    "SessionInfo",
+    "SourceInfo",
+    "Subscriber",
+    "Timestamp",
+    "TimestampId",
+    "Transport",
+    "WhatAmIMatcher",
+    "ZBytes",
+    "ZenohId",
+    "__version__",
+    "close_all",
+    "config_defaults",
+    "init_log_from_env_or",
+    "open",
+    "put_batch",
+    "try_init_log_from_env",
+]
+
+__version__: str
+
+def config_defaults() -> str:
+    """Give every key with its default for each mode, as a JSON object by path."""
+
+_T = TypeVar("_T")
+_H = TypeVar("_H")
+
+_RustHandler: TypeAlias = DefaultHandler[_T] | FifoChannel[_T] | RingChannel[_T]
+_PythonCallback: TypeAlias = Callable[[_T], Any]
+_PythonHandler: TypeAlias = tuple[_PythonCallback[_T], _H]
+
+@type_check_only
+class _Tree(Protocol):
+    def to_json(self) -> Mapping[str, Any]: ...
+
+_IntoConfig: TypeAlias = Config | Mapping[str, Any] | _Tree
+_IntoKeyExpr: TypeAlias = KeyExpr | str
+_IntoEncoding: TypeAlias = Encoding | str
+_IntoParameters: TypeAlias = Parameters | dict[str, str] | str
+_IntoTimestampId: TypeAlias = Buffer | TimestampId
+_IntoZBytes: TypeAlias = Buffer | str
+
+@final
+class Config:
+    """The configuration of a session: a tree of keys with checked values."""
+
+    DEFAULT_CONFIG_PATH_ENV: ClassVar[str]
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # it can be changed
+
+    def __new__(cls, tree: _IntoConfig | None = None) -> Self: ...
+    @classmethod
+    def from_env(cls) -> Self: ...
+    @classmethod
+    def from_file(cls, path: str | PathLike[str]) -> Self: ...
+    @classmethod
+    def from_json5(cls, json: str) -> Self: ...
+    @classmethod
+    def from_dict(cls, tree: dict[str, Any]) -> Self: ...
+    def get_json(self, key: str) -> str: ...
+    def insert_json5(self, key: str, value: Any) -> None: ...
+    def ignored(self) -> list[str]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Encoding:
+    """What a payload holds: a name like a MIME type, and optionally a schema after a ``;``."""
+
+    ZENOH_BYTES: ClassVar[Encoding]
+    ZENOH_STRING: ClassVar[Encoding]
+    ZENOH_SERIALIZED: ClassVar[Encoding]
+    APPLICATION_OCTET_STREAM: ClassVar[Encoding]
+    TEXT_PLAIN: ClassVar[Encoding]
+    APPLICATION_JSON: ClassVar[Encoding]
+    TEXT_JSON: ClassVar[Encoding]
+    APPLICATION_CDR: ClassVar[Encoding]
+    APPLICATION_CBOR: ClassVar[Encoding]
+    APPLICATION_YAML: ClassVar[Encoding]
+    TEXT_YAML: ClassVar[Encoding]
+    TEXT_JSON5: ClassVar[Encoding]
+    APPLICATION_PYTHON_SERIALIZED_OBJECT: ClassVar[Encoding]
+    APPLICATION_PROTOBUF: ClassVar[Encoding]
+    APPLICATION_JAVA_SERIALIZED_OBJECT: ClassVar[Encoding]
+    APPLICATION_OPENMETRICS_TEXT: ClassVar[Encoding]
+    IMAGE_PNG: ClassVar[Encoding]
+    IMAGE_JPEG: ClassVar[Encoding]
+    IMAGE_GIF: ClassVar[Encoding]
+    IMAGE_BMP: ClassVar[Encoding]
+    IMAGE_WEBP: ClassVar[Encoding]
+    APPLICATION_XML: ClassVar[Encoding]
+    APPLICATION_X_WWW_FORM_URLENCODED: ClassVar[Encoding]
+    TEXT_HTML: ClassVar[Encoding]
+    TEXT_XML: ClassVar[Encoding]
+    TEXT_CSS: ClassVar[Encoding]
+    TEXT_JAVASCRIPT: ClassVar[Encoding]
+    TEXT_MARKDOWN: ClassVar[Encoding]
+    TEXT_CSV: ClassVar[Encoding]
+    APPLICATION_SQL: ClassVar[Encoding]
+    APPLICATION_COAP_PAYLOAD: ClassVar[Encoding]
+    APPLICATION_JSON_PATCH_JSON: ClassVar[Encoding]
+    APPLICATION_JSON_SEQ: ClassVar[Encoding]
+    APPLICATION_JSONPATH: ClassVar[Encoding]
+    APPLICATION_JWT: ClassVar[Encoding]
+    APPLICATION_MP4: ClassVar[Encoding]
+    APPLICATION_SOAP_XML: ClassVar[Encoding]
+    APPLICATION_YANG: ClassVar[Encoding]
+    AUDIO_AAC: ClassVar[Encoding]
+    AUDIO_FLAC: ClassVar[Encoding]
+    AUDIO_MP4: ClassVar[Encoding]
+    AUDIO_OGG: ClassVar[Encoding]
+    AUDIO_VORBIS: ClassVar[Encoding]
+    VIDEO_H261: ClassVar[Encoding]
+    VIDEO_H263: ClassVar[Encoding]
+    VIDEO_H264: ClassVar[Encoding]
+    VIDEO_H265: ClassVar[Encoding]
+    VIDEO_H266: ClassVar[Encoding]
+    VIDEO_MP4: ClassVar[Encoding]
+    VIDEO_OGG: ClassVar[Encoding]
+    VIDEO_RAW: ClassVar[Encoding]
+    VIDEO_VP8: ClassVar[Encoding]
+    VIDEO_VP9: ClassVar[Encoding]
+
+    def __new__(cls, encoding: _IntoEncoding | None = None) -> Self: ...
+    def with_schema(self, schema: str) -> Encoding: ...
+    @staticmethod
+    def from_id(id: int, schema: Buffer | str | None = None) -> Encoding: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def schema(self) -> bytes | None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class EntityGlobalId:
+    """The id of a session, publisher, subscriber, queryable or querier."""
+
+    def __new__(cls, zid: ZenohId, eid: int) -> Self: ...
+    @property
+    def zid(self) -> ZenohId: ...
+    @property
+    def eid(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class KeyExpr:
+    """A key expression: a set of keys, written as chunks between slashes, some of them wild."""
+
+    def __new__(cls, key_expr: _IntoKeyExpr) -> Self: ...
+    @classmethod
+    def autocanonize(cls, key_expr: str) -> Self: ...
+    def intersects(self, other: _IntoKeyExpr) -> bool: ...
+    def includes(self, other: _IntoKeyExpr) -> bool: ...
+    def relation_to(self, other: _IntoKeyExpr) -> SetIntersectionLevel: ...
+    def join(self, other: str) -> KeyExpr: ...
+    def concat(self, other: str) -> KeyExpr: ...
+    def __truediv__(self, other: str, /) -> KeyExpr: ...
+    def __rtruediv__(self, other: str, /) -> KeyExpr: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __lt__(self, other: _IntoKeyExpr, /) -> bool: ...
+    def __le__(self, other: _IntoKeyExpr, /) -> bool: ...
+    def __gt__(self, other: _IntoKeyExpr, /) -> bool: ...
+    def __ge__(self, other: _IntoKeyExpr, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class NTP64:
+    """A time since 1970 in units of 2^-32 seconds, until February 2106."""
+
+    def __new__(cls, seconds: int, nanos: int) -> Self: ...
+    @staticmethod
+    def from_int(value: int) -> NTP64: ...
+    @classmethod
+    def parse_rfc3339(cls, s: str) -> Self: ...
+    def as_secs_f64(self) -> float: ...
+    def as_secs(self) -> int: ...
+    def as_nanos(self) -> int: ...
+    def subsec_nanos(self) -> int: ...
+    def to_datetime(self) -> datetime: ...
+    def to_string_rfc3339_lossy(self) -> str: ...
+    def __int__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __lt__(self, other: NTP64, /) -> bool: ...
+    def __le__(self, other: NTP64, /) -> bool: ...
+    def __gt__(self, other: NTP64, /) -> bool: ...
+    def __ge__(self, other: NTP64, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Parameters:
+    """Parameters of a query: ``name=value;name=value|value``."""
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # they can be changed
+
+    def __new__(cls, parameters: _IntoParameters | None = None) -> Self: ...
+    def is_empty(self) -> bool: ...
+    @overload
+    def get(self, key: str, default: str) -> str: ...
+    @overload
+    def get(self, key: str, default: str | None = None) -> str | None: ...
+    def values(self, key: str) -> list[str]: ...
+    def insert(self, key: str, value: str) -> str | None: ...
+    def remove(self, key: str) -> str | None: ...
+    def extend(self, parameters: _IntoParameters) -> None: ...
+    def is_ordered(self) -> bool: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, item: str, /) -> bool: ...
+    def __getitem__(self, item: str, /) -> str | None: ...
+    def __iter__(self) -> Iterator[tuple[str, str]]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class QueryConsolidation:
+    """How replies to a get are thinned out: a ``ConsolidationMode`` as an object."""
+
+    AUTO: ClassVar[QueryConsolidation]
+    DEFAULT: ClassVar[QueryConsolidation]
+
+    def __new__(cls, mode: ConsolidationMode) -> Self: ...
+    @property
+    def mode(self) -> ConsolidationMode: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Sample:
+    """A value of a key, or its deletion: what subscribers and gets receive."""
+
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def payload(self) -> ZBytes: ...
+    @property
+    def kind(self) -> SampleKind: ...
+    @property
+    def encoding(self) -> Encoding: ...
+    @property
+    def timestamp(self) -> Timestamp | None: ...
+    @property
+    def congestion_control(self) -> CongestionControl: ...
+    @property
+    def priority(self) -> Priority: ...
+    @property
+    def express(self) -> bool: ...
+    @property
+    def reliability(self) -> Reliability: ...
+    @property
+    def attachment(self) -> ZBytes | None: ...
+    @property
+    def source_info(self) -> SourceInfo | None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Selector:
+    """What a query asks: a key expression and parameters, written ``key?name=value;name=value``."""
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # it can be changed
+
+    def __new__(cls, arg: Selector | _IntoKeyExpr, /, parameters: _IntoParameters | None = None) -> Self: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @key_expr.setter
+    def key_expr(self, key_expr: _IntoKeyExpr) -> None: ...
+    @property
+    def parameters(self) -> Parameters: ...
+    @parameters.setter
+    def parameters(self, parameters: _IntoParameters) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class SourceInfo:
+    """Who made a sample, and its own number there."""
+
+    def __new__(cls, source_id: EntityGlobalId, source_sn: int) -> Self: ...
+    @property
+    def source_id(self) -> EntityGlobalId: ...
+    @property
+    def source_sn(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Timestamp:
+    """A time and whose clock it is of. Ordered by time, then by id."""
+
+    def __new__(cls, time: datetime | NTP64, id: _IntoTimestampId) -> Self: ...
+    def get_time(self) -> datetime: ...
+    def get_time_as_ntp64(self) -> NTP64: ...
+    def get_id(self) -> TimestampId: ...
+    def get_diff_duration(self, other: Timestamp) -> timedelta: ...
+    def to_string_rfc3339_lossy(self) -> str: ...
+    @classmethod
+    def parse_rfc3339(cls, s: str) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __lt__(self, other: Timestamp, /) -> bool: ...
+    def __le__(self, other: Timestamp, /) -> bool: ...
+    def __gt__(self, other: Timestamp, /) -> bool: ...
+    def __ge__(self, other: Timestamp, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class TimestampId:
+    """Whose clock a timestamp is of: 1 to 16 bytes, not all zero."""
+
+    def __new__(cls, bytes: _IntoTimestampId) -> Self: ...
+    def __bytes__(self) -> bytes: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __lt__(self, other: TimestampId, /) -> bool: ...
+    def __le__(self, other: TimestampId, /) -> bool: ...
+    def __gt__(self, other: TimestampId, /) -> bool: ...
+    def __ge__(self, other: TimestampId, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class WhatAmIMatcher:
+    """A set of node roles, written ``"router|peer"``."""
+
+    def __new__(cls, matcher: str | None = None) -> Self: ...
+    @classmethod
+    def empty(cls) -> Self: ...
+    def router(self) -> WhatAmIMatcher: ...
+    def peer(self) -> WhatAmIMatcher: ...
+    def client(self) -> WhatAmIMatcher: ...
+    def is_empty(self) -> bool: ...
+    def matches(self, whatami: WhatAmI) -> bool: ...
+    def __contains__(self, whatami: WhatAmI, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ZBytes:
+    """Bytes: a payload or an attachment; a read-only buffer."""
+
+    def __new__(cls, bytes: _IntoZBytes | None = None) -> Self: ...
+    def to_bytes(self) -> bytes: ...
+    def to_string(self) -> str: ...
+    def __bytes__(self) -> bytes: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> int: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> ZBytes: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ZenohId:
+    """The id of a node: up to 128 bits, in lower-case hexadecimal without leading zeros."""
+
+    def __new__(cls, text: str) -> Self: ...
+    def __bytes__(self) -> bytes: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __lt__(self, other: ZenohId, /) -> bool: ...
+    def __le__(self, other: ZenohId, /) -> bool: ...
+    def __gt__(self, other: ZenohId, /) -> bool: ...
+    def __ge__(self, other: ZenohId, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class DefaultHandler(Generic[_T]):
+    """A channel with the configured capacity."""
+
+    def __new__(cls) -> Self: ...
+
+@final
+class FifoChannel(Generic[_T]):
+    """A channel of that many items; when it is full, the sender is slowed down."""
+
+    def __new__(cls, capacity: int) -> Self: ...
+
+@final
+class RingChannel(Generic[_T]):
+    """A channel of the newest that many items; it never slows the sender down."""
+
+    def __new__(cls, capacity: int) -> Self: ...
+
+@final
+class Callback(Generic[_T]):
+    """A callback, and optionally what to call when no more items come."""
+
+    def __new__(
+        cls,
+        callback: Callable[[_T], Any],
+        drop: Callable[[], Any] | None = None,
+        *,
+        indirect: bool = True,
+    ) -> Self: ...
+    def __call__(self, arg: _T) -> Any: ...
+    @property
+    def callback(self) -> Callable[[_T], Any]: ...
+    @property
+    def drop(self) -> Callable[[], Any] | None: ...
+    @property
+    def indirect(self) -> bool: ...
+
+@final
+class Handler(Generic[_T]):
+    """The receiving end of a channel."""
+
+    def try_recv(self) -> _T | None: ...
+    def recv(self, timeout: float | None = None) -> _T: ...
+    def recv_many(self, max_items: int, timeout: float | None = None) -> list[_T]: ...
+    @property
+    def end(self) -> str | None: ...
+    @property
+    def dropped(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> _T: ...
+
+def open(config: _IntoConfig | None = None, *, timestamp_callback: None = None) -> Session:
+    """Open a session."""
+
+def close_all() -> None:
+    """Close what the program has left open."""
+
+def try_init_log_from_env() -> None:
+    """Write the log to the standard error output, if ``RUST_LOG`` says so."""
+
+def init_log_from_env_or(level: str) -> None:
+    """Write the log to the standard error output, at a level unless ``RUST_LOG`` names one."""
+
+def put_batch(
+    session: Session,
+    batch: _ArrowArray,
+    *,
+    key_expr: _IntoKeyExpr | None = None,
+    congestion_control: CongestionControl | None = None,
+    priority: Priority | None = None,
+    express: bool | None = None,
+) -> PutSummary:
+    """Publish every row of a record batch."""
+
+@type_check_only
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class ArrowBatch:
+    """A record batch that others read by the Arrow C interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    @property
+    def num_rows(self) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
+class Decoder:
+    """Reads captures and gives what is Zenoh in them."""
+
+    def __new__(
+        cls,
+        sources: Sequence[str | PathLike[str] | Buffer],
+        *,
+        ports: Sequence[int] = ...,
+        max_rows: int = 32_768,
+        max_bytes: int = ...,
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ArrowBatch: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+    @staticmethod
+    def schema() -> object:
+        """Give the columns as a capsule of the Arrow C interface."""
+
+    def jsonl(self) -> bytes:
+        """Give about a megabyte of JSON Lines, nothing at the end."""
+
+    def text(self) -> bytes:
+        """Give about a megabyte of lines for people, nothing at the end."""
+
+    @property
+    def position(self) -> int:
+        """Bytes of the sources that were read so far."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the sources; ``None`` if one of them is a pipe."""
+
+@final
+class PutSummary:
+    """What ``put_batch`` has done."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def unmatched(self) -> int: ...
+    @property
+    def first_unmatched(self) -> int | None: ...
+
+@final
+class CancellationToken:
+    """Ends gets early: given to any number of them, cancelled once."""
+
+    def __new__(cls) -> Self: ...
+    def cancel(self) -> None: ...
+    @property
+    def is_cancelled(self) -> bool: ...
+
+@final
+class Link:
+    """An established link."""
+
+    @property
+    def zid(self) -> ZenohId: ...
+    @property
+    def src(self) -> str: ...
+    @property
+    def dst(self) -> str: ...
+    @property
+    def group(self) -> str | None: ...
+    @property
+    def mtu(self) -> int: ...
+    @property
+    def is_streamed(self) -> bool: ...
+    @property
+    def interfaces(self) -> list[str]: ...
+    @property
+    def auth_identifier(self) -> str | None: ...
+    @property
+    def priorities(self) -> tuple[int, int] | None: ...
+    @property
+    def reliability(self) -> Reliability: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # for want of need
+
+@final
+class Liveliness:
+    """Tokens of this session and of others."""
+
+    def declare_token(self, key_expr: _IntoKeyExpr) -> LivelinessToken: ...
+    @overload
+    def get(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _RustHandler[Reply] | None = None,
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> Handler[Reply]: ...
+    @overload
+    def get(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonHandler[Reply, _H],
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> _H: ...
+    @overload
+    def get(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonCallback[Reply],
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> None: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _RustHandler[Sample] | None = None,
+        *,
+        history: bool | None = None,
+    ) -> Subscriber[Handler[Sample]]: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonHandler[Sample, _H],
+        *,
+        history: bool | None = None,
+    ) -> Subscriber[_H]: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonCallback[Sample],
+        *,
+        history: bool | None = None,
+    ) -> Subscriber[None]: ...
+
+@final
+class LivelinessToken:
+    """A declared token."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    def undeclare(self) -> None: ...
+
+@final
+class MatchingListener(Generic[_H]):
+    """A listener to changes of the matching status."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def handler(self) -> _H: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: MatchingListener[Handler[MatchingStatus]]) -> MatchingStatus | None: ...
+    def recv(
+        self: MatchingListener[Handler[MatchingStatus]], timeout: float | None = None
+    ) -> MatchingStatus: ...
+    def __iter__(self: MatchingListener[Handler[MatchingStatus]]) -> Handler[MatchingStatus]: ...
+
+@final
+class MatchingStatus:
+    """Whether somebody is at the other end."""
+
+    @property
+    def matching(self) -> bool: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Publisher:
+    """A declared publisher."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def encoding(self) -> Encoding: ...
+    @property
+    def congestion_control(self) -> CongestionControl: ...
+    @property
+    def priority(self) -> Priority: ...
+    @property
+    def reliability(self) -> Reliability: ...
+    @property
+    def matching_status(self) -> MatchingStatus: ...
+    def put(
+        self,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None: ...
+    def delete(
+        self,
+        *,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None: ...
+    def undeclare(self) -> None: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: _RustHandler[MatchingStatus] | None = None,
+    ) -> MatchingListener[Handler[MatchingStatus]]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: _PythonHandler[MatchingStatus, _H],
+    ) -> MatchingListener[_H]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: _PythonCallback[MatchingStatus],
+    ) -> MatchingListener[None]: ...
+
+@final
+class Querier:
+    """A declared querier."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def accept_replies(self) -> ReplyKeyExpr: ...
+    @property
+    def matching_status(self) -> MatchingStatus: ...
+    @overload
+    def get(
+        self,
+        handler: _RustHandler[Reply] | None = None,
+        *,
+        parameters: _IntoParameters | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> Handler[Reply]: ...
+    @overload
+    def get(
+        self,
+        handler: _PythonHandler[Reply, _H],
+        *,
+        parameters: _IntoParameters | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> _H: ...
+    @overload
+    def get(
+        self,
+        handler: _PythonCallback[Reply],
+        *,
+        parameters: _IntoParameters | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> None: ...
+    def undeclare(self) -> None: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: _RustHandler[MatchingStatus] | None = None,
+    ) -> MatchingListener[Handler[MatchingStatus]]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: _PythonHandler[MatchingStatus, _H],
+    ) -> MatchingListener[_H]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: _PythonCallback[MatchingStatus],
+    ) -> MatchingListener[None]: ...
+
+@final
+class Query:
+    """A question to answer, any number of times."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def selector(self) -> Selector: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def parameters(self) -> Parameters: ...
+    @property
+    def payload(self) -> ZBytes | None: ...
+    @property
+    def encoding(self) -> Encoding | None: ...
+    @property
+    def attachment(self) -> ZBytes | None: ...
+    @property
+    def source_info(self) -> SourceInfo | None: ...
+    @property
+    def timestamp_stack(self) -> None: ...
+    def accepts_replies(self) -> ReplyKeyExpr: ...
+    def reply(
+        self,
+        key_expr: _IntoKeyExpr,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> None: ...
+    def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None: ...
+    def reply_del(
+        self,
+        key_expr: _IntoKeyExpr,
+        *,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> None: ...
+    def drop(self) -> None: ...
+
+@final
+class Queryable(Generic[_H]):
+    """A declared queryable."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def handler(self) -> _H: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: Queryable[Handler[Query]]) -> Query | None: ...
+    def recv(self: Queryable[Handler[Query]], timeout: float | None = None) -> Query: ...
+    def __iter__(self: Queryable[Handler[Query]]) -> Handler[Query]: ...
+
+@final
+class Reply:
+    """An answer to a get: a sample or an error."""
+
+    @property
+    def result(self) -> Sample | ReplyError: ...
+    @property
+    def ok(self) -> Sample | None: ...
+    @property
+    def err(self) -> ReplyError | None: ...
+    @property
+    def replier_id(self) -> EntityGlobalId | None: ...
+
+@final
+class ReplyError:
+    """An error that a queryable answered."""
+
+    @property
+    def payload(self) -> ZBytes: ...
+    @property
+    def encoding(self) -> Encoding: ...
+    @property
+    def timestamp_stack(self) -> None: ...
+
+@final
+class Session:
+    """An open session. A context manager; it closes when it is dropped."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    def zid(self) -> ZenohId: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def info(self) -> SessionInfo: ...
+    def close(self) -> None: ...
+    def is_closed(self) -> bool: ...
+    def share(self) -> Session: ...
+    def new_timestamp(self) -> Timestamp: ...
+    def stats(self) -> dict[str, int]: ...
+    def listening(self) -> list[str]: ...
+    def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr: ...
+    def undeclare(self, obj: KeyExpr | _Declared) -> None: ...
+    def put(
+        self,
+        key_expr: _IntoKeyExpr,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+        allowed_destination: Locality | None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None: ...
+    def put_batch(
+        self,
+        batch: _ArrowArray,
+        *,
+        key_expr: _IntoKeyExpr | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+    ) -> PutSummary: ...
+    def delete(
+        self,
+        key_expr: _IntoKeyExpr,
+        *,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+        allowed_destination: Locality | None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None: ...
+    @overload
+    def get(
+        self,
+        selector: Selector | _IntoKeyExpr,
+        handler: _RustHandler[Reply] | None = None,
+        *,
+        target: QueryTarget | None = None,
+        consolidation: ConsolidationMode | QueryConsolidation | None = None,
+        accept_replies: ReplyKeyExpr | None = None,
+        timeout: float | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        allowed_destination: Locality | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> Handler[Reply]: ...
+    @overload
+    def get(
+        self,
+        selector: Selector | _IntoKeyExpr,
+        handler: _PythonHandler[Reply, _H],
+        *,
+        target: QueryTarget | None = None,
+        consolidation: ConsolidationMode | QueryConsolidation | None = None,
+        accept_replies: ReplyKeyExpr | None = None,
+        timeout: float | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        allowed_destination: Locality | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> _H: ...
+    @overload
+    def get(
+        self,
+        selector: Selector | _IntoKeyExpr,
+        handler: _PythonCallback[Reply],
+        *,
+        target: QueryTarget | None = None,
+        consolidation: ConsolidationMode | QueryConsolidation | None = None,
+        accept_replies: ReplyKeyExpr | None = None,
+        timeout: float | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        allowed_destination: Locality | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> None: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _RustHandler[Sample] | None = None,
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> Subscriber[Handler[Sample]]: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonHandler[Sample, _H],
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> Subscriber[_H]: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonCallback[Sample],
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> Subscriber[None]: ...
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _RustHandler[Query] | None = None,
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[Handler[Query]]: ...
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonHandler[Query, _H],
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[_H]: ...
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: _IntoKeyExpr,
+        handler: _PythonCallback[Query],
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[None]: ...
+    def declare_publisher(
+        self,
+        key_expr: _IntoKeyExpr,
+        *,
+        encoding: _IntoEncoding | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        reliability: Reliability | None = None,
+        allowed_destination: Locality | None = None,
+    ) -> Publisher: ...
+    def declare_querier(
+        self,
+        key_expr: _IntoKeyExpr,
+        *,
+        target: QueryTarget | None = None,
+        consolidation: ConsolidationMode | QueryConsolidation | None = None,
+        accept_replies: ReplyKeyExpr | None = None,
+        timeout: float | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        allowed_destination: Locality | None = None,
+    ) -> Querier: ...
+    def liveliness(self) -> Liveliness: ...
+
+@type_check_only
+class _Declared(Protocol):
+    def undeclare(self) -> None: ...
+
+@final
+class SessionInfo:
+    """What there is to know about links and neighbours."""
+
+    def zid(self) -> ZenohId: ...
+    def routers_zid(self) -> list[ZenohId]: ...
+    def peers_zid(self) -> list[ZenohId]: ...
+    def transports(self) -> list[Transport]: ...
+    def links(self) -> list[Link]: ...
+
+@final
+class Subscriber(Generic[_H]):
+    """A declared subscriber."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def handler(self) -> _H: ...
+    @property
+    def dropped(self) -> int: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: Subscriber[Handler[Sample]]) -> Sample | None: ...
+    def recv(self: Subscriber[Handler[Sample]], timeout: float | None = None) -> Sample: ...
+    def __iter__(self: Subscriber[Handler[Sample]]) -> Handler[Sample]: ...
+    def recv_many(
+        self: Subscriber[Handler[Sample]], max_items: int, timeout: float | None = None
+    ) -> list[Sample]: ...
+    def recv_batch(
+        self: Subscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
+    ) -> ArrowBatch: ...
+
+@final
+class Transport:
+    """An open session with another node."""
+
+    @property
+    def zid(self) -> ZenohId: ...
+    @property
+    def whatami(self) -> WhatAmI: ...
+    @property
+    def is_qos(self) -> bool: ...
+    @property
+    def is_multicast(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # for want of need

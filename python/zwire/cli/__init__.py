@@ -1,0 +1,106 @@
+"""The command ``zwire``.
+
+One module per command, imported when it is asked for. Each has ``EPILOG`` with examples,
+``configure(parser)`` and ``run(args) -> int``.
+
+Exit codes: 0 done; 1 failed, with one line on the standard error that says why; 2 the command line or the
+configuration is wrong; 3 nobody answered (``get``) or too little came in time (``sub``); 130 interrupted
+before the work was done; 141 whoever read the output went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from zwire import __version__
+from zwire.errors import ConfigError, KeyExprError, ZwireError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "router": "run a hub that any number of clients connect to",
+    "put": "publish a value",
+    "delete": "publish a deletion",
+    "get": "ask queryables and print what they answer",
+    "sub": "print what is published",
+    "queryable": "answer queries",
+    "decode": "print what is Zenoh in captured traffic",
+}
+"""Name of each command, which is also that of its module, and what it does."""
+
+_DESCRIPTION = """\
+Zenoh from the command line.
+
+  zwire router --listen tcp/127.0.0.1:7447      in one terminal
+  zwire sub 'demo/**'                           in another
+  zwire put demo/hello world                    in a third
+"""
+
+_EPILOG = "zwire COMMAND --help explains a command, with examples."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and give its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parser(arguments).parse_args(arguments)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else 2
+    try:
+        code = importlib.import_module(f"zwire.cli.{args.command}").run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer has nowhere to go; without this the interpreter would say so at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except KeyExprError as error:
+        key = getattr(args, "key", None) or getattr(args, "selector", None)
+        return _failed(args.command, f"{key}: {error}", 2)
+    except ConfigError as error:
+        return _failed(args.command, error, 2)
+    except (ZwireError, OSError) as error:
+        return _failed(args.command, error, 1)
+    return int(code)
+
+
+def _failed(command: str, error: Exception | str, code: int) -> int:
+    print(f"zwire {command}: {error}", file=sys.stderr)
+    return code
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+
+    def layout(prog: str) -> argparse.HelpFormatter:
+        return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=100)
+
+    parser = argparse.ArgumentParser(
+        prog="zwire",
+        usage="zwire [-h] [--version] COMMAND ...",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=layout,
+    )
+    parser.add_argument("--version", action="version", version=f"zwire {__version__}")
+    # The dots make room: argparse forgets the indentation of commands when it measures their names.
+    commands = parser.add_subparsers(
+        prog="zwire", dest="command", metavar="COMMAND ...", required=True, title="commands"
+    )
+    # Only the command that is asked for is imported: `zwire --help` is fast, and needs no optional package.
+    asked = next((word for word in arguments if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, formatter_class=layout)
+        if name == asked:
+            module = importlib.import_module(f"zwire.cli.{name}")
+            command.description = f"{summary[0].upper()}{summary[1:]}.\n\n{module.__doc__ or ''}".rstrip()
+            command.epilog = module.EPILOG
+            module.configure(command)
+    return parser

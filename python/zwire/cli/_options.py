@@ -1,0 +1,199 @@
+"""Options that commands on the network share, and the session that they describe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypedDict
+
+from zwire import zenoh
+from zwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
+"""Where a hub on this machine listens unless told otherwise."""
+
+CONGESTION = {
+    "drop": zenoh.CongestionControl.DROP,
+    "block": zenoh.CongestionControl.BLOCK,
+    "block_first": zenoh.CongestionControl.BLOCK_FIRST,
+}
+
+
+def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> None:
+    """Add the options of a session."""
+    group = parser.add_argument_group(
+        "network",
+        "What --cfg says wins over the other options, and those over the file.\n"
+        + (
+            "Without any of them this is a client of " + DEFAULT_ENDPOINT + "."
+            if mode is None
+            else f"Without --listen it listens on {DEFAULT_ENDPOINT}."
+        ),
+    )
+    group.add_argument(
+        "-e",
+        "--connect",
+        metavar="ENDPOINT",
+        action="append",
+        default=[],
+        help="connect there, such as tcp/192.168.1.5:7447; several are tried in turn",
+    )
+    group.add_argument(
+        "-l",
+        "--listen",
+        metavar="ENDPOINT",
+        action="append",
+        default=[],
+        help="listen there; port 0 takes a free one",
+    )
+    group.add_argument(
+        "-m",
+        "--mode",
+        choices=["client", "peer", "router"],
+        default=mode,
+        help=f"role of this node (default: {mode or 'client, or peer with --listen'})",
+    )
+    group.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration as JSON5")
+    group.add_argument(
+        "--cfg",
+        metavar="KEY:VALUE",
+        action="append",
+        default=[],
+        help="one key of the configuration, such as transport/link/tx/lease:5000; the value is JSON5",
+    )
+    group.add_argument(
+        "--tap",
+        metavar="FILE.pcap",
+        type=Path,
+        help="write everything that crosses the wire to a capture that Wireshark and `zwire decode` read",
+    )
+
+
+def session_config(args: argparse.Namespace) -> zenoh.Config:
+    """Give the configuration that the options describe."""
+    config = zenoh.Config() if args.config is None else zenoh.Config.from_file(args.config)
+    listening = bool(args.listen) or _given(config, "listen/endpoints")
+    mode = args.mode
+    if mode is None and not _given(config, "mode"):
+        mode = "peer" if listening else "client"
+    if mode is not None:
+        config.insert_json5("mode", json.dumps(mode))
+    router = _value(config, "mode") == "router"
+    connect = args.connect
+    if not connect and not listening and not router and not _given(config, "connect/endpoints"):
+        connect = [DEFAULT_ENDPOINT]
+    if connect:
+        config.insert_json5("connect/endpoints", json.dumps(connect))
+    if args.listen or (router and not listening):
+        config.insert_json5("listen/endpoints", json.dumps(args.listen or [DEFAULT_ENDPOINT]))
+    if args.tap is not None:
+        config.insert_json5("zwire/tap", json.dumps(str(args.tap)))
+    for assignment in args.cfg:
+        key, colon, value = assignment.partition(":")
+        if not colon:
+            raise ConfigError(f"--cfg {assignment}: expected KEY:VALUE, such as mode:'\"client\"'")
+        config.insert_json5(key, value)
+    return config
+
+
+def open_session(args: argparse.Namespace) -> zenoh.Session:
+    """Open the session that the options describe."""
+    return zenoh.open(session_config(args))
+
+
+def _value(config: zenoh.Config, key: str) -> object:
+    return json.loads(config.get_json(key))
+
+
+def _given(config: zenoh.Config, key: str) -> bool:
+    """Whether a file has set a key: it is not what an empty configuration says."""
+    return _value(config, key) != _value(zenoh.Config(), key)
+
+
+def add_qos(parser: argparse.ArgumentParser, *, congestion: str) -> None:
+    """Add how a message travels."""
+    group = parser.add_argument_group("quality of service")
+    group.add_argument(
+        "--priority",
+        type=int,
+        choices=range(1, 8),
+        default=5,
+        help="1 (real time) to 7 (background); default 5",
+    )
+    group.add_argument(
+        "--congestion",
+        choices=sorted(CONGESTION),
+        default=congestion,
+        help=f"what happens when a queue is full (default: {congestion})",
+    )
+    group.add_argument("--express", action="store_true", help="past the batches, for lowest latency")
+
+
+class Qos(TypedDict):
+    """Quality of service, as keywords of ``put`` and ``delete``."""
+
+    priority: zenoh.Priority
+    congestion_control: zenoh.CongestionControl
+    express: bool
+
+
+def qos(args: argparse.Namespace) -> Qos:
+    """Give the quality of service that the options describe."""
+    return {
+        "priority": zenoh.Priority(args.priority),
+        "congestion_control": CONGESTION[args.congestion],
+        "express": args.express,
+    }
+
+
+def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add when a command that waits for others ends by itself."""
+    parser.add_argument(
+        "-n",
+        "--count",
+        type=_positive,
+        metavar="N",
+        help=f"end after N {what} (default: run until interrupted)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="end after that time in any case; exit code 3 if fewer than N came",
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+_positive.__name__ = "count"  # argparse says "invalid count value"
+
+
+def say(line: str) -> None:
+    """Print for the person, not for the pipe."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: by an exception at the point where it waits."""
+
+    def stop(_number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,168 @@
+"""Reads pcap and pcapng files, also compressed by gzip, and writes one record per message.
+
+Zenoh is recognised on any port, over TCP, UDP, multicast and WebSocket; other traffic is left alone. Bytes
+of a session that do not decode become a record that says where and why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from zwire.capture import Decoder, decode
+from zwire.cli import _options
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+EPILOG = """\
+examples:
+  zwire decode traffic.pcap
+      one line per message
+  zwire decode traffic.pcap --format jsonl | jq 'select(.message == "push") | .key'
+      the keys of all publications
+  zwire decode *.pcap.gz --format parquet -o traffic.parquet
+      a table of several captures
+  tcpdump -w - -U port 7447 | zwire decode -
+      while it is captured
+  zwire decode old.pcap --port 7447
+      a session that is too short to be recognised
+"""
+
+_BAR = 30
+"""Characters of the progress bar."""
+
+_REFRESH = 0.1
+"""Seconds between two states of the progress bar."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="pcap or pcapng; - for the standard input")
+    parser.add_argument(
+        "--format",
+        choices=["text", "jsonl", "arrow", "parquet"],
+        default="text",
+        help="text for people, one JSON object per line, an Arrow IPC stream, or Parquet (default: text)",
+    )
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=_port,
+        action="append",
+        default=[],
+        help="everything on this TCP or UDP port is Zenoh; may be given several times",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", type=Path, help="write there, not to the standard output"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write all records."""
+    if args.format in {"arrow", "parquet"}:
+        if importlib.util.find_spec("pyarrow") is None:
+            return _refuse(f"{args.format} needs pyarrow: pip install 'zwire[arrow]'", 1)
+        if args.output is None and sys.stdout.isatty():
+            return _refuse(f"{args.format} is not for terminals: give -o FILE, or a pipe", 2)
+    files = ["/dev/stdin" if name == "-" else name for name in args.files]
+    decoder = decode(*files, ports=args.port)
+    with _progress(decoder, args.output), _output(args.output) as out:
+        match args.format:
+            case "text":
+                _lines(decoder.text, out)
+            case "jsonl":
+                _lines(decoder.jsonl, out)
+            case "arrow":
+                _arrow(decoder, out)
+            case _:
+                _parquet(decoder, out)
+    return 0
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 1 << 16:
+        raise ValueError
+    return number
+
+
+_port.__name__ = "port"  # argparse says "invalid port value"
+
+
+def _refuse(problem: str, code: int) -> int:
+    _options.say(f"zwire decode: {problem}")
+    return code
+
+
+@contextlib.contextmanager
+def _output(path: Path | None) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with path.open("wb") as file:
+        yield file
+
+
+def _lines(more: Callable[[], bytes], out: BinaryIO) -> None:
+    while text := more():
+        out.write(text)
+        out.flush()
+
+
+def _arrow(decoder: Decoder, out: BinaryIO) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_stream(out, pa.schema(decoder)) as writer:
+        for batch in decoder:
+            writer.write_batch(pa.record_batch(batch))
+
+
+def _parquet(decoder: Decoder, out: BinaryIO) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(out, pa.schema(decoder)) as writer:
+        for batch in decoder:
+            writer.write_batch(pa.record_batch(batch))
+
+
+@contextlib.contextmanager
+def _progress(decoder: Decoder, out: Path | None) -> Iterator[None]:
+    """Draw a bar on the standard error, if that is a terminal and the records go elsewhere."""
+    if not sys.stderr.isatty() or (out is None and sys.stdout.isatty()):
+        yield
+        return
+    done = threading.Event()
+    # Decoding holds no lock of the interpreter, so that this goes on whatever the captures hold.
+    thread = threading.Thread(target=_draw, args=(decoder, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        # The line belongs to what comes next.
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _draw(decoder: Decoder, done: threading.Event) -> None:
+    begin = time.monotonic()
+    while not done.wait(_REFRESH):
+        print(f"\r\x1b[K{_bar(decoder, time.monotonic() - begin)}", end="", file=sys.stderr, flush=True)
+
+
+def _bar(decoder: Decoder, seconds: float) -> str:
+    position, size = decoder.position, decoder.size
+    rate = f"{position / max(seconds, 1e-3) / 1e6:.0f} MB/s"
+    if not size:
+        return f"{position / 1e6:.1f} MB {rate}"
+    part = min(1.0, position / size)
+    return f"[{'#' * int(_BAR * part):.<{_BAR}}] {part:4.0%} {rate}"

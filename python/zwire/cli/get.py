@@ -1,0 +1,76 @@
+"""The exit code is 0 if there were answers, 1 if one of them was an error, 3 if nobody answered."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from zwire import zenoh
+from zwire.cli import _format, _options
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  zwire get 'robot/*/status'
+  zwire get 'robot/1/log?from=10;to=20' --timeout 2
+      parameters go after the question mark; what they mean is up to the queryable
+  zwire get calc/square --payload 12
+  zwire get 'robot/**' --target all --consolidation none --format jsonl
+      every answer of every queryable, as JSON Lines
+"""
+
+_TARGETS = {
+    "best": zenoh.QueryTarget.BEST_MATCHING,
+    "all": zenoh.QueryTarget.ALL,
+    "all_complete": zenoh.QueryTarget.ALL_COMPLETE,
+}
+_CONSOLIDATION = {mode.name.lower(): mode for mode in zenoh.ConsolidationMode}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("selector", help="key expression, and parameters after a question mark")
+    parser.add_argument("--payload", help="value that goes with the question")
+    parser.add_argument("--encoding", help="what the payload is")
+    parser.add_argument("--attachment", help="goes along with the question")
+    parser.add_argument(
+        "--target", choices=sorted(_TARGETS), default="best", help="whom to ask (default: best)"
+    )
+    parser.add_argument(
+        "--consolidation",
+        choices=sorted(_CONSOLIDATION),
+        default="auto",
+        help="which of several answers on one key count (default: auto)",
+    )
+    parser.add_argument("--timeout", type=float, default=10, metavar="SECONDS", help="default: 10")
+    _format.add_format(parser)
+    _options.add_network(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, and print answers as they come."""
+    line = _format.reply_formatter(args.format)
+    answers = errors = 0
+    with _options.stop_signals(), _options.open_session(args) as session:
+        replies = session.get(
+            args.selector,
+            target=_TARGETS[args.target],
+            consolidation=_CONSOLIDATION[args.consolidation],
+            timeout=args.timeout,
+            payload=args.payload,
+            encoding=args.encoding,
+            attachment=args.attachment,
+        )
+        for reply in replies:
+            answers += 1
+            if reply.err is not None:
+                errors += 1
+            # An error is an answer too; as text it goes where errors go.
+            out = sys.stderr if reply.err is not None and args.format == "text" else sys.stdout
+            print(line(reply), file=out, flush=True)
+    if not answers:
+        _options.say(f"zwire get: nobody answered {args.selector}")
+        return 3
+    return 1 if errors else 0

@@ -1,0 +1,64 @@
+"""Waits while queues are full, and ends when the value is on its way to the hub."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zwire.cli import _options
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+EPILOG = """\
+examples:
+  zwire put demo/hello world
+  zwire put robot/1/pose '{"x": 1.5}' --encoding application/json
+  zwire put robot/1/camera --file frame.jpg --encoding image/jpeg
+  zwire put demo/count again -n 100 --interval 0.1
+      the same value a hundred times, ten times per second
+  seq 1000 | zwire put demo/count --lines
+      each line is a value of its own
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("key", help="key to publish on")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("value", nargs="?", help="the value")
+    source.add_argument("--file", type=Path, help="take the value from a file; - is the standard input")
+    source.add_argument("--lines", action="store_true", help="publish each line of the standard input")
+    parser.add_argument("--encoding", help="what the value is, such as text/plain or application/json;v1")
+    parser.add_argument("--attachment", help="goes along with the value")
+    parser.add_argument("-n", "--count", type=int, default=1, help="publish that often (default: 1)")
+    parser.add_argument("--interval", type=float, default=0, metavar="SECONDS", help="pause in between")
+    _options.add_qos(parser, congestion="block")
+    _options.add_network(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Publish, then close, which sends what is queued."""
+    qos = _options.qos(args)
+    with _options.stop_signals(), _options.open_session(args) as session:
+        for number, value in enumerate(_values(args)):
+            if number and args.interval:
+                time.sleep(args.interval)
+            session.put(args.key, value, encoding=args.encoding, attachment=args.attachment, **qos)
+    return 0
+
+
+def _values(args: argparse.Namespace) -> Iterator[bytes | str]:
+    if args.lines:
+        for _ in range(args.count):
+            yield from (line.rstrip(b"\n") for line in sys.stdin.buffer)
+        return
+    if args.file is None:
+        value = args.value
+    else:
+        value = sys.stdin.buffer.read() if str(args.file) == "-" else args.file.read_bytes()
+    for _ in range(args.count):
+        yield value

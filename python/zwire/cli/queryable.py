@@ -1,0 +1,90 @@
+"""Prints "answering ..." on the standard error when it is ready, and each query on the standard output."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from zwire.cli import _format, _options
+from zwire.errors import TimedOut
+
+if TYPE_CHECKING:
+    import argparse
+
+    from zwire.zenoh import Query
+
+EPILOG = """\
+examples:
+  zwire queryable demo/hello world
+      the same answer to everybody
+  zwire queryable 'echo/**' --echo
+      each query gets its own payload back
+  zwire queryable demo/broken --error "not today" -n 1
+      one error, then the end
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("key", help="key expression whose queries are answered")
+    answer = parser.add_mutually_exclusive_group(required=True)
+    answer.add_argument("value", nargs="?", help="the answer")
+    answer.add_argument("--echo", action="store_true", help="answer with the payload of the query")
+    answer.add_argument("--error", metavar="TEXT", help="answer with an error")
+    answer.add_argument("--delete", action="store_true", help="answer that the key is deleted")
+    parser.add_argument("--encoding", help="what the answer is, such as text/plain")
+    parser.add_argument("--complete", action="store_true", help="say that nobody knows more about these keys")
+    _options.add_limits(parser, "queries")
+    _options.add_network(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer queries until there were enough or it is interrupted."""
+    with _options.stop_signals():
+        try:
+            return _answer_all(args)
+        except KeyboardInterrupt:
+            if args.count is not None:
+                raise
+            return 0
+
+
+def _answer_all(args: argparse.Namespace) -> int:
+    end = None if args.timeout is None else time.monotonic() + args.timeout
+    answered = 0
+    with (
+        _options.open_session(args) as session,
+        session.declare_queryable(args.key, complete=args.complete) as queryable,
+    ):
+        _options.say(f"answering {args.key}")
+        while args.count is None or answered < args.count:
+            try:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                with queryable.recv(timeout=left) as query:
+                    print(_shown(query), flush=True)
+                    _answer(query, args)
+            except TimedOut:
+                return 0 if args.count is None else 3
+            answered += 1
+    return 0
+
+
+def _answer(query: Query, args: argparse.Namespace) -> None:
+    if args.error is not None:
+        query.reply_err(args.error, encoding=args.encoding)
+    elif args.delete:
+        query.reply_del(_concrete(query, args.key))
+    elif args.echo:
+        encoding = args.encoding or query.encoding
+        query.reply(_concrete(query, args.key), query.payload or b"", encoding=encoding)
+    else:
+        query.reply(_concrete(query, args.key), args.value, encoding=args.encoding)
+
+
+def _concrete(query: Query, key: str) -> str:
+    """Choose the key of the answer: the queryable's own, or where that is wild the one asked for."""
+    return str(query.key_expr) if "*" in key else key
+
+
+def _shown(query: Query) -> str:
+    return str(query.selector) + ("" if query.payload is None else f" {_format.shown(query.payload)}")

@@ -1,0 +1,41 @@
+"""Prints its endpoints, one per line, as soon as clients can connect, and runs until SIGINT or SIGTERM."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from zwire.cli import _options
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  zwire router
+      a hub for this machine, on tcp/127.0.0.1:7447
+  zwire router --listen tcp/0.0.0.0:7447
+      a hub for the network
+  zwire router --listen tcp/127.0.0.1:0 --tap hub.pcap
+      a hub on a free port that writes all its traffic to a capture
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    _options.add_network(parser, mode="router")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the hub until somebody ends it."""
+    with _options.stop_signals():
+        try:
+            with _options.open_session(args) as session:
+                for endpoint in session.listening():
+                    print(endpoint, flush=True)
+                _options.say(f"hub {session.zid()} is ready, Ctrl-C ends it")
+                threading.Event().wait()
+        except KeyboardInterrupt:
+            # How a hub is ended, not how it fails.
+            return 0
+    return 0

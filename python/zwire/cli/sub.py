@@ -1,0 +1,68 @@
+"""Prints "subscribed to ..." on the standard error when it is ready, and samples on the standard output."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from zwire.cli import _format, _options
+
+if TYPE_CHECKING:
+    import argparse
+
+    from zwire.zenoh import Handler, Sample, Subscriber
+
+EPILOG = """\
+examples:
+  zwire sub 'demo/**'
+      until Ctrl-C
+  zwire sub 'robot/*/pose' -n 10 --timeout 30
+      the next ten, or exit code 3 after half a minute
+  zwire sub '**' --format jsonl > samples.jsonl
+      everything, payloads in base64
+"""
+
+_AT_ONCE = 1024
+"""Samples that are formatted before they are printed; more would only delay the first."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("key", help="key expression to subscribe to")
+    _options.add_limits(parser, "samples")
+    _format.add_format(parser)
+    _options.add_network(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print samples until there were enough or it is interrupted."""
+    with _options.stop_signals():
+        try:
+            with _options.open_session(args) as session, session.declare_subscriber(args.key) as subscriber:
+                _options.say(f"subscribed to {args.key}")
+                code = _print(subscriber, args)
+                if subscriber.dropped:
+                    _options.say(f"zwire sub: {subscriber.dropped} samples were dropped: output was too slow")
+                return code
+        except KeyboardInterrupt:
+            if args.count is not None:
+                raise
+            return 0
+
+
+def _print(subscriber: Subscriber[Handler[Sample]], args: argparse.Namespace) -> int:
+    line = _format.sample_formatter(args.format)
+    end = None if args.timeout is None else time.monotonic() + args.timeout
+    missing = args.count
+    while missing is None or missing > 0:
+        left = None if end is None else end - time.monotonic()
+        if left is not None and left <= 0:
+            return 0 if missing is None else 3
+        at_most = _AT_ONCE if missing is None else min(_AT_ONCE, missing)
+        samples = subscriber.recv_many(at_most, timeout=left)
+        sys.stdout.write("".join(f"{line(sample)}\n" for sample in samples))
+        sys.stdout.flush()
+        if missing is not None:
+            missing -= len(samples)
+    return 0

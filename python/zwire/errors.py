@@ -1,0 +1,173 @@
+"""What can go wrong, as a tree.
+
+::
+
+    ZwireError
+      ConfigError             also ValueError; path, nearest
+      UsageError              closed session, forked process, undeclared object
+      InvalidValue            also ValueError; no timestamp, id or matcher
+      KeyExprError            also ValueError; a key expression that is not legal
+      RowError                also ValueError; row, key, reason
+      TransportError
+        ConnectError          also ConnectionError; endpoint
+        LinkClosed            reason, by_peer
+        TimedOut              also TimeoutError; seconds
+        QueueFull
+      ProtocolError           abstract
+        LocalProtocolError    we were about to break a rule
+        RemoteProtocolError   the peer did
+          DecodeError         also ValueError; reading, offset
+      QueryError              a queryable answered with an error; payload, encoding
+
+Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireError`.
+"""
+
+# ruff: noqa: N818 - the names say what happened, not each time that it is an error.
+
+from __future__ import annotations
+
+# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "ConfigError",
+    "ConnectError",
+    "DecodeError",
+    "InvalidValue",
+    "KeyExprError",
+    "LinkClosed",
+    "LocalProtocolError",
+    "ProtocolError",
+    "QueryError",
+    "QueueFull",
+    "RemoteProtocolError",
+    "RowError",
+    "TimedOut",
+    "TransportError",
+    "UsageError",
+    "ZwireError",
+]
+
+
+class ZwireError(Exception):
+    """Anything that zwire raises on its own account.
+
+    Keyword arguments become attributes; classes that have some list them.
+    """
+
+    _fields: tuple[str, ...] = ()
+
+    def __init__(self, message: str = "", **fields: object) -> None:
+        """Keep the message and one attribute per field, ``None`` where it is not given."""
+        super().__init__(message)
+        unknown = fields.keys() - set(self._fields)
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            problem = f"{type(self).__name__} has no field {names}"
+            raise TypeError(problem)
+        for name in self._fields:
+            setattr(self, name, fields.get(name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild from message and fields."""
+        fields = {name: getattr(self, name) for name in self._fields}
+        return _rebuild, (type(self), str(self), fields)
+
+
+def _rebuild(cls: type[ZwireError], message: str, fields: dict[str, Any]) -> ZwireError:
+    return cls(message, **fields)
+
+
+class ConfigError(ZwireError, ValueError):
+    """A configuration that cannot be used; ``path`` names the key, ``nearest`` a known one like it."""
+
+    _fields = ("path", "nearest")
+    path: str | None
+    nearest: str | None
+
+
+class UsageError(ZwireError):
+    """A closed session, an undeclared object, or either of them in a forked process."""
+
+
+class InvalidValue(ZwireError, ValueError):
+    """A text, number or id out of which no timestamp, node id, encoding or matcher can be made."""
+
+
+class KeyExprError(ZwireError, ValueError):
+    """A key expression that is not legal or not canonical; ``offset`` is the byte where it is wrong."""
+
+    _fields = ("offset",)
+    offset: int | None
+
+
+class RowError(ZwireError, ValueError):
+    """A row of a batch that cannot be published; those before it are.
+
+    ``row`` counts from 0, ``key`` is as the row says it, ``reason`` what is wrong with it.
+    """
+
+    _fields = ("row", "key", "reason")
+    row: int | None
+    key: str | None
+    reason: str | None
+
+
+class TransportError(ZwireError):
+    """The network, or what stands for it."""
+
+
+class ConnectError(TransportError, ConnectionError):
+    """No session could be opened; ``endpoint`` is the last one that was tried."""
+
+    _fields = ("endpoint",)
+    endpoint: str | None
+
+
+class LinkClosed(TransportError):
+    """The link ended; ``reason`` is that of the protocol, ``by_peer`` who closed it."""
+
+    _fields = ("reason", "by_peer")
+    reason: str | None
+    by_peer: bool | None
+
+
+class TimedOut(TransportError, TimeoutError):
+    """Nothing came in time; ``seconds`` is how long was waited."""
+
+    _fields = ("seconds",)
+    seconds: float | None
+
+
+class QueueFull(TransportError):
+    """A bounded queue did not take the message within its deadline."""
+
+
+class ProtocolError(ZwireError):
+    """A rule of the protocol; see the two subclasses for whose fault it is."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We were about to break a rule; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke a rule."""
+
+
+class DecodeError(RemoteProtocolError, ValueError):
+    """Bytes that do not decode; ``reading`` names message and field, ``offset`` counts bytes."""
+
+    _fields = ("reading", "offset")
+    reading: str | None
+    offset: int | None
+
+
+class QueryError(ZwireError):
+    """A queryable answered with an error; ``payload`` says which, in the format of ``encoding``."""
+
+    _fields = ("payload", "encoding")
+    payload: bytes | None
+    encoding: str | None

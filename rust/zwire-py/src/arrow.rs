@@ -1,0 +1,577 @@
+//! Batches as Arrow record batches, handed over by the Arrow C interface.
+//!
+//! Rows are copied once, from the receive buffer into the column. No Python object is made per row,
+//! and pyarrow is not needed: whoever reads the capsules (pyarrow, polars, nanoarrow) imports
+//! itself.
+
+use crate::{
+    errors,
+    handlers::seconds,
+    interrupt::Interrupt,
+    session::{Handle, Session},
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, LargeBinaryArray, LargeStringArray, RecordBatch,
+    StringArray, StructArray, UInt8Array,
+    builder::{BinaryBuilder, BooleanBuilder, Int8Builder, StringBuilder, TimestampMicrosecondBuilder},
+    ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
+};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use bytes::Bytes;
+use core::ffi::CStr;
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyCapsule, PyTuple},
+};
+use std::sync::{Arc, LazyLock};
+use zwire_engine::{Queue, RecvError};
+use zwire_proto::{
+    Text,
+    zenoh::{
+        CongestionControl, Encoding, KeyExpr, Priority, Qos, Reliability,
+        session::{Locality, Publication, Sample, SampleKind},
+        wire::{Del, PushBody, Put},
+    },
+};
+
+const SCHEMA_NAME: &CStr = c"arrow_schema";
+const ARRAY_NAME: &CStr = c"arrow_array";
+
+/// Columns of a batch of samples, in this order. All nullable, as Spark's DDL schemas are.
+static SAMPLE_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
+    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Utf8, true),
+        Field::new("payload", DataType::Binary, true),
+        Field::new("kind", DataType::Utf8, true),
+        Field::new("encoding", DataType::Utf8, true),
+        Field::new("timestamp", utc, true),
+        Field::new("attachment", DataType::Binary, true),
+        Field::new("priority", DataType::Int8, true),
+        Field::new("congestion", DataType::Utf8, true),
+        Field::new("express", DataType::Boolean, true),
+    ]))
+});
+
+/// A record batch that others read by the Arrow C interface.
+#[pyclass(module = "zwire", frozen)]
+pub(crate) struct ArrowBatch(RecordBatch);
+
+#[pymethods]
+impl ArrowBatch {
+    /// The Arrow C interface: a pair of capsules, schema and array.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        // The protocol allows to ignore a requested schema that is not the own one.
+        let _ = requested_schema;
+        let data = StructArray::from(self.0.clone()).into_data();
+        let (array, _) = to_ffi(&data).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let schema = self.schema()?;
+        PyTuple::new(
+            py,
+            [
+                PyCapsule::new_with_value(py, schema, SCHEMA_NAME)?,
+                PyCapsule::new_with_value(py, array, ARRAY_NAME)?,
+            ],
+        )
+    }
+
+    /// The Arrow C interface: a capsule with the schema.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        PyCapsule::new_with_value(py, self.schema()?, SCHEMA_NAME)
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.0.schema().fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// The number of rows.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ArrowBatch {} rows>", self.0.num_rows())
+    }
+}
+
+impl ArrowBatch {
+    pub(crate) const fn new(batch: RecordBatch) -> Self {
+        Self(batch)
+    }
+
+    fn schema(&self) -> PyResult<FFI_ArrowSchema> {
+        FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+}
+
+/// A capsule with a schema.
+pub(crate) fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    PyCapsule::new_with_value(py, schema, SCHEMA_NAME)
+}
+
+/// Up to `max_rows` samples of a queue; waits for the first one only.
+pub(crate) fn recv_batch(
+    py: Python<'_>,
+    queue: &Arc<Queue<Sample>>,
+    max_rows: usize,
+    timeout: Option<f64>,
+) -> PyResult<Py<PyAny>> {
+    let wait = seconds(timeout)?;
+    let mut interrupt = Interrupt::default();
+    let batch = py.detach(|| {
+        let mut samples = Vec::new();
+        match queue.wait_readable(wait, &mut || interrupt.check()) {
+            Ok(()) => {
+                queue.drain_into(&mut samples, max_rows);
+            }
+            Err(RecvError::Timeout) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(samples_to_batch(samples))
+    });
+    interrupt.raise()?;
+    let batch = batch.map_err(|error| errors::recv(py, error, timeout))?;
+    Ok(Py::new(py, ArrowBatch(batch.map_err(PyValueError::new_err)?))?.into_any())
+}
+
+fn samples_to_batch(samples: Vec<Sample>) -> Result<RecordBatch, String> {
+    let rows = samples.len();
+    let bytes: usize = samples.iter().map(|s| s.payload.len()).sum();
+    // Offsets of Binary are 32 bits, and Spark takes no wider type.
+    if i32::try_from(bytes).is_err() {
+        return Err(format!("{bytes} bytes of payload in one batch: ask for fewer rows"));
+    }
+    let keys: usize = samples.iter().map(|s| s.key.as_str().len()).sum();
+    let mut key = StringBuilder::with_capacity(rows, keys);
+    let mut payload = BinaryBuilder::with_capacity(rows, bytes);
+    let mut kind = StringBuilder::with_capacity(rows, 3 * rows);
+    let mut encoding = StringBuilder::with_capacity(rows, 11 * rows);
+    let mut timestamp = TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
+    let mut attachment = BinaryBuilder::with_capacity(rows, 0);
+    let mut priority = Int8Builder::with_capacity(rows);
+    let mut congestion = StringBuilder::with_capacity(rows, 5 * rows);
+    let mut express = BooleanBuilder::with_capacity(rows);
+    let mut last_encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
+    for sample in samples {
+        key.append_value(sample.key.as_str());
+        payload.append_value(&sample.payload);
+        kind.append_value(kind_name(sample.kind));
+        // Encodings repeat; rendering them does not have to.
+        if last_encoding.0 != sample.encoding {
+            let text = sample.encoding.to_string();
+            last_encoding = (sample.encoding.clone(), text);
+        }
+        encoding.append_value(&last_encoding.1);
+        timestamp.append_option(
+            sample.timestamp.and_then(|t| i64::try_from(t.time.to_duration().as_micros()).ok()),
+        );
+        attachment.append_option(sample.attachment.as_ref());
+        priority.append_value(sample.qos.priority() as i8);
+        congestion.append_value(congestion_name(sample.qos.congestion()));
+        express.append_value(sample.qos.express());
+    }
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(key.finish()),
+        Arc::new(payload.finish()),
+        Arc::new(kind.finish()),
+        Arc::new(encoding.finish()),
+        Arc::new(timestamp.finish()),
+        Arc::new(attachment.finish()),
+        Arc::new(priority.finish()),
+        Arc::new(congestion.finish()),
+        Arc::new(express.finish()),
+    ];
+    RecordBatch::try_new(SAMPLE_SCHEMA.clone(), columns).map_err(|e| e.to_string())
+}
+
+const fn kind_name(kind: SampleKind) -> &'static str {
+    match kind {
+        SampleKind::Put => "put",
+        SampleKind::Delete => "del",
+    }
+}
+
+const fn congestion_name(congestion: CongestionControl) -> &'static str {
+    match congestion {
+        CongestionControl::Drop => "drop",
+        CongestionControl::Block => "block",
+        CongestionControl::BlockFirst => "block_first",
+    }
+}
+
+/// A batch that somebody offers by the Arrow C interface.
+#[allow(unsafe_code, reason = "the Arrow C interface hands over C structures in capsules")]
+pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    if !obj.hasattr("__arrow_c_array__")? {
+        let kind = obj.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "expected a record batch with the Arrow C interface (__arrow_c_array__), not {kind}"
+        )));
+    }
+    let pair = obj.call_method0("__arrow_c_array__")?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
+    let schema = schema.pointer_checked(Some(SCHEMA_NAME))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY_NAME))?.cast::<FFI_ArrowArray>();
+    // SAFETY: capsules of these names hold these structures (Arrow PyCapsule interface); the array is
+    // moved out, which leaves a released one behind, as the interface demands. The schema is only
+    // borrowed while the capsule lives.
+    let data = unsafe {
+        let array = FFI_ArrowArray::from_raw(array.as_ptr());
+        from_ffi(array, schema.as_ref())
+    }
+    .map_err(|e| PyValueError::new_err(e.to_string()))?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(PyTypeError::new_err("expected a record batch, that is a struct array"));
+    }
+    Ok(RecordBatch::from(StructArray::from(data)))
+}
+
+/// A column of bytes, whatever their offsets; a slice of it shares the column's memory.
+struct Binaries {
+    values: Bytes,
+    column: ArrayRef,
+}
+
+/// Keeps a column alive as long as a payload refers to it.
+struct Owner(arrow_buffer::Buffer);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+impl Binaries {
+    fn new(column: &ArrayRef) -> Option<Self> {
+        let values = if let Some(array) = column.as_any().downcast_ref::<BinaryArray>() {
+            array.values().clone()
+        } else if let Some(array) = column.as_any().downcast_ref::<LargeBinaryArray>() {
+            array.values().clone()
+        } else if let Some(array) = column.as_any().downcast_ref::<StringArray>() {
+            array.values().clone()
+        } else {
+            column.as_any().downcast_ref::<LargeStringArray>()?.values().clone()
+        };
+        Some(Self { values: Bytes::from_owner(Owner(values)), column: column.clone() })
+    }
+
+    fn get(&self, row: usize) -> Option<Bytes> {
+        if self.column.is_null(row) {
+            return None;
+        }
+        #[allow(
+            clippy::cast_sign_loss,
+            clippy::cast_possible_truncation,
+            reason = "offsets of a valid array"
+        )]
+        let range = if let Some(a) = self.column.as_any().downcast_ref::<BinaryArray>() {
+            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
+        } else if let Some(a) = self.column.as_any().downcast_ref::<LargeBinaryArray>() {
+            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
+        } else if let Some(a) = self.column.as_any().downcast_ref::<StringArray>() {
+            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
+        } else {
+            let a = self.column.as_any().downcast_ref::<LargeStringArray>()?;
+            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
+        };
+        Some(self.values.slice(range))
+    }
+}
+
+/// The rows of a batch as publications.
+struct Rows {
+    batch: RecordBatch,
+    key: usize,
+    payload: Option<Binaries>,
+    attachment: Option<Binaries>,
+    encoding: Option<usize>,
+    kind: Option<usize>,
+    priority: Option<usize>,
+    congestion: Option<usize>,
+    express: Option<usize>,
+    /// Where every row goes that names no key of its own.
+    fixed_key: Option<KeyExpr>,
+    defaults: Qos,
+    last_key: Option<KeyExpr>,
+    last_encoding: (String, Encoding),
+}
+
+/// A row that cannot be published.
+struct BadRow {
+    row: usize,
+    /// As the row says it, whether it is a key or not.
+    key: Option<String>,
+    problem: String,
+}
+
+impl Rows {
+    fn text(&self, column: Option<usize>, row: usize) -> Option<&str> {
+        let column = self.batch.column(column?).as_any();
+        if let Some(array) = column.downcast_ref::<StringArray>() {
+            return (!array.is_null(row)).then(|| array.value(row));
+        }
+        let array = column.downcast_ref::<LargeStringArray>()?;
+        (!array.is_null(row)).then(|| array.value(row))
+    }
+
+    fn key(&mut self, row: usize) -> Result<KeyExpr, BadRow> {
+        if let Some(key) = &self.fixed_key {
+            return Ok(key.clone());
+        }
+        let Some(text) = self.text(Some(self.key), row) else {
+            return Err(self.bad(row, "the key is null".to_owned()));
+        };
+        // Keys repeat; checking and copying them does not have to.
+        if let Some(last) = &self.last_key
+            && last.as_str() == text
+        {
+            return Ok(last.clone());
+        }
+        match KeyExpr::new(Text::from(text)) {
+            Ok(key) => {
+                self.last_key = Some(key.clone());
+                Ok(key)
+            }
+            Err(error) => Err(self.bad(row, error.to_string())),
+        }
+    }
+
+    fn bad(&self, row: usize, problem: String) -> BadRow {
+        let key = match &self.fixed_key {
+            Some(key) => Some(key.to_string()),
+            None => self.text(Some(self.key), row).map(str::to_owned),
+        };
+        BadRow { row, key, problem }
+    }
+
+    fn encoding(&mut self, row: usize) -> Encoding {
+        let Some(text) = self.text(self.encoding, row) else { return Encoding::DEFAULT };
+        if self.last_encoding.0 == text {
+            return self.last_encoding.1.clone();
+        }
+        let text = text.to_owned();
+        let encoding = Encoding::from_text(text.as_str());
+        self.last_encoding = (text, encoding.clone());
+        encoding
+    }
+
+    fn qos(&self, row: usize) -> Result<Qos, BadRow> {
+        let mut priority = self.defaults.priority();
+        if let Some(column) = self.priority {
+            let column = self.batch.column(column);
+            let number = if let Some(a) = column.as_any().downcast_ref::<Int8Array>() {
+                (!a.is_null(row)).then(|| i16::from(a.value(row)))
+            } else {
+                column
+                    .as_any()
+                    .downcast_ref::<UInt8Array>()
+                    .and_then(|a| (!a.is_null(row)).then(|| i16::from(a.value(row))))
+            };
+            if let Some(number) = number {
+                priority = match number {
+                    1..=7 => Priority::ALL[number.unsigned_abs() as usize],
+                    _ => return Err(self.bad(row, format!("priority {number} is not 1..7"))),
+                };
+            }
+        }
+        let congestion = match self.text(self.congestion, row) {
+            None => self.defaults.congestion(),
+            Some("drop") => CongestionControl::Drop,
+            Some("block") => CongestionControl::Block,
+            Some("block_first") => CongestionControl::BlockFirst,
+            Some(other) => {
+                let problem = format!("congestion {other:?} is not drop, block or block_first");
+                return Err(self.bad(row, problem));
+            }
+        };
+        let express = self
+            .express
+            .and_then(|column| {
+                let a = self.batch.column(column).as_any().downcast_ref::<BooleanArray>()?;
+                (!a.is_null(row)).then(|| a.value(row))
+            })
+            .unwrap_or(self.defaults.express());
+        Ok(Qos::new(priority, congestion, express))
+    }
+
+    fn publication(&mut self, row: usize) -> Result<Publication, BadRow> {
+        let key = self.key(row)?;
+        let qos = self.qos(row)?;
+        let attachment = self.attachment.as_ref().and_then(|a| a.get(row));
+        let body = match self.text(self.kind, row) {
+            None | Some("put") => PushBody::Put(Put {
+                encoding: self.encoding(row),
+                attachment,
+                ..Put::new(self.payload.as_ref().and_then(|p| p.get(row)).unwrap_or_default())
+            }),
+            Some("del" | "delete") => PushBody::Del(Del { attachment, ..Del::default() }),
+            Some(other) => {
+                return Err(self.bad(row, format!("kind {other:?} is not put or del")));
+            }
+        };
+        Ok(Publication { key, body, qos, reliability: Reliability::Reliable, destination: Locality::Any })
+    }
+}
+
+/// What [`put_batch`] has done.
+#[pyclass(module = "zwire", frozen, get_all)]
+pub(crate) struct PutSummary {
+    /// Rows handed over.
+    rows: usize,
+    /// Bytes of their payloads.
+    bytes: usize,
+    /// Rows that neither a link nor a subscriber of this session took.
+    unmatched: usize,
+    /// The first of them.
+    first_unmatched: Option<usize>,
+}
+
+#[pymethods]
+impl PutSummary {
+    fn __repr__(&self) -> String {
+        format!("PutSummary(rows={}, bytes={}, unmatched={})", self.rows, self.bytes, self.unmatched)
+    }
+}
+
+/// Publishes every row of a record batch.
+///
+/// Columns by name: `key` (string; not needed when `key_expr` is given), `payload` (binary or
+/// string), and optionally `encoding`, `attachment`, `kind` (`put` or `del`), `priority` (1 to 7),
+/// `congestion` (`drop`, `block`, `block_first`), `express`. Others are an error. Waits as long as
+/// congestion control says; the default here is `block`, since a batch fills queues at once.
+/// Raises `RowError`, which names row, key and reason, at the first bad row; the rows before it are
+/// published. `Session.put_batch` is the same.
+#[pyfunction]
+#[pyo3(signature = (session, batch, *, key_expr=None, congestion_control=None, priority=None, express=None))]
+pub(crate) fn put_batch(
+    py: Python<'_>,
+    session: &Session,
+    batch: &Bound<'_, PyAny>,
+    key_expr: Option<&Bound<'_, PyAny>>,
+    congestion_control: Option<crate::enums::PyCongestionControl>,
+    priority: Option<crate::enums::PyPriority>,
+    express: Option<bool>,
+) -> PyResult<PutSummary> {
+    let batch = import(batch)?;
+    let fixed_key = key_expr.map(crate::keyexpr::extract).transpose()?;
+    let default = Qos::new(Priority::Data, CongestionControl::Block, false);
+    let defaults = crate::session::qos(default, congestion_control, priority, express);
+    let rows = rows(batch, fixed_key, defaults)?;
+    publish(py, &session.0, rows)
+}
+
+fn rows(batch: RecordBatch, fixed_key: Option<KeyExpr>, defaults: Qos) -> PyResult<Rows> {
+    const KNOWN: [&str; 9] = [
+        "key",
+        "payload",
+        "kind",
+        "encoding",
+        "timestamp",
+        "attachment",
+        "priority",
+        "congestion",
+        "express",
+    ];
+    let schema = batch.schema();
+    for field in schema.fields() {
+        if !KNOWN.contains(&field.name().as_str()) {
+            return Err(PyValueError::new_err(format!(
+                "column {:?} is not one of {}",
+                field.name(),
+                KNOWN.join(", ")
+            )));
+        }
+    }
+    let find = |name: &str| schema.index_of(name).ok();
+    let bytes = |name: &str| -> PyResult<Option<Binaries>> {
+        let Some(index) = find(name) else { return Ok(None) };
+        let column = batch.column(index);
+        Binaries::new(column).map(Some).ok_or_else(|| wrong_type(name, column.data_type(), "binary"))
+    };
+    let (payload, attachment) = (bytes("payload")?, bytes("attachment")?);
+    let rows = Rows {
+        key: find("key").unwrap_or(usize::MAX),
+        payload,
+        attachment,
+        encoding: find("encoding"),
+        kind: find("kind"),
+        priority: find("priority"),
+        congestion: find("congestion"),
+        express: find("express"),
+        fixed_key,
+        defaults,
+        last_key: None,
+        last_encoding: (String::new(), Encoding::DEFAULT),
+        batch,
+    };
+    if rows.fixed_key.is_none() && rows.key == usize::MAX {
+        return Err(PyValueError::new_err("the batch has no column \"key\", and no key_expr was given"));
+    }
+    let key = rows.fixed_key.is_none().then_some(rows.key);
+    for (name, column) in
+        [("key", key), ("encoding", rows.encoding), ("kind", rows.kind), ("congestion", rows.congestion)]
+    {
+        if let Some(column) = column
+            && !matches!(rows.batch.column(column).data_type(), DataType::Utf8 | DataType::LargeUtf8)
+        {
+            return Err(wrong_type(name, rows.batch.column(column).data_type(), "string"));
+        }
+    }
+    Ok(rows)
+}
+
+fn wrong_type(name: &str, got: &DataType, wanted: &str) -> PyErr {
+    PyTypeError::new_err(format!("column {name:?} must be {wanted}, not {got}"))
+}
+
+fn publish(py: Python<'_>, session: &Handle, mut rows: Rows) -> PyResult<PutSummary> {
+    let count = rows.batch.num_rows();
+    let (mut done, mut bytes, mut unmatched, mut first_unmatched) = (0, 0, 0, None);
+    let mut bad = None;
+    let result = session.run(py, |engine, interrupted| {
+        // Fused, for the engine asks once more after the end: nothing behind a bad row is published.
+        let publications = (0..count).map_while(|row| match rows.publication(row) {
+            Ok(publication) => {
+                if let PushBody::Put(put) = &publication.body {
+                    bytes += put.payload.len();
+                }
+                Some(publication)
+            }
+            Err(problem) => {
+                bad = Some(problem);
+                None
+            }
+        });
+        let publications = publications.fuse();
+        engine.put_many(
+            publications,
+            |published| {
+                if !published.sent && published.local == 0 {
+                    unmatched += 1;
+                    first_unmatched = first_unmatched.or(Some(done));
+                }
+                done += 1;
+            },
+            interrupted,
+        )
+    });
+    result?;
+    match bad {
+        None => Ok(PutSummary { rows: done, bytes, unmatched, first_unmatched }),
+        Some(BadRow { row, key, problem }) => Err(errors::row(py, row, key.as_deref(), &problem)),
+    }
+}

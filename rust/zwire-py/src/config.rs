@@ -1,0 +1,174 @@
+//! `Config`: the configuration of a session.
+
+use crate::errors;
+use parking_lot::Mutex;
+use pyo3::{
+    prelude::*,
+    types::{IntoPyDict, PyDict, PyMapping, PyString, PyType},
+};
+use std::path::PathBuf;
+use zwire_engine::config::{Config, ConfigError, ENV, defaults_json};
+
+/// The configuration of a session: a tree of keys with checked values.
+///
+/// Keys and defaults are those of the reference, so that its files work; what it does not know lives under
+/// `zwire/`. A key that does not exist is an error that names the nearest one.
+///
+/// Args:
+///     tree: A dict of keys (nested, or with paths such as `"connect/endpoints"`), or a
+///         `zwire.config.SessionConfig`; the defaults if left out.
+///
+/// Raises:
+///     ConfigError: A key or value is wrong; `path` names it, `nearest` a known key like it.
+#[pyclass(name = "Config", module = "zwire.zenoh", frozen, skip_from_py_object)]
+pub(crate) struct PyConfig(Mutex<Config>);
+
+/// The configuration of a `Config`, a `dict` or a `SessionConfig`.
+pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Config> {
+    let py = obj.py();
+    if let Ok(config) = obj.cast::<PyConfig>() {
+        return Ok(config.get().0.lock().clone());
+    }
+    let text = if obj.cast::<PyMapping>().is_ok() {
+        to_json(obj)?
+    } else if let Some(method) = obj.getattr_opt("to_json")? {
+        to_json(&method.call0()?)?
+    } else {
+        return Err(errors::wrong_type("a Config, a dict or a SessionConfig", obj));
+    };
+    checked(py, Config::from_json5(&text))
+}
+
+/// A Python value as JSON; what JSON cannot say is a ValueError or TypeError of the `json` module.
+fn to_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let py = value.py();
+    let strict = [("allow_nan", false)].into_py_dict(py)?;
+    py.import("json")?.getattr("dumps")?.call((value,), Some(&strict))?.extract()
+}
+
+fn checked<T>(py: Python<'_>, result: Result<T, ConfigError>) -> PyResult<T> {
+    result.map_err(|error| errors::config(py, &error))
+}
+
+/// Every key with its default for each mode, as a JSON object by path.
+#[pyfunction]
+pub(crate) fn config_defaults() -> String {
+    defaults_json()
+}
+
+impl PyConfig {
+    fn of(config: Config) -> Self {
+        Self(Mutex::new(config))
+    }
+}
+
+#[pymethods]
+impl PyConfig {
+    /// The environment variable that :meth:`from_env` reads.
+    #[classattr]
+    const DEFAULT_CONFIG_PATH_ENV: &'static str = ENV;
+
+    #[new]
+    #[pyo3(signature = (tree=None))]
+    fn new(tree: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        tree.filter(|tree| !tree.is_none()).map_or_else(|| Ok(Config::default()), extract).map(Self::of)
+    }
+
+    /// The defaults, overridden by the file that `ZENOH_CONFIG` names, then by that of `ZWIRE_CONFIG`.
+    ///
+    /// Raises:
+    ///     ConfigError: Neither is set, or a file cannot be used.
+    #[classmethod]
+    fn from_env(cls: &Bound<'_, PyType>) -> PyResult<Self> {
+        checked(cls.py(), Config::from_env()).map(Self::of)
+    }
+
+    /// The defaults, overridden by a `.json5` or `.json` file.
+    ///
+    /// Raises:
+    ///     ConfigError: It cannot be read, or something in it is wrong.
+    #[classmethod]
+    fn from_file(cls: &Bound<'_, PyType>, path: PathBuf) -> PyResult<Self> {
+        checked(cls.py(), cls.py().detach(|| Config::from_file(path))).map(Self::of)
+    }
+
+    /// The defaults, overridden by a JSON5 text.
+    ///
+    /// Raises:
+    ///     ConfigError: It is none, or something in it is wrong.
+    #[classmethod]
+    fn from_json5(cls: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
+        checked(cls.py(), Config::from_json5(json)).map(Self::of)
+    }
+
+    /// The defaults, overridden by a dict; the same as `Config(tree)`.
+    ///
+    /// Raises:
+    ///     ConfigError: A key or value is wrong.
+    #[classmethod]
+    fn from_dict(_cls: &Bound<'_, PyType>, tree: &Bound<'_, PyDict>) -> PyResult<Self> {
+        extract(tree).map(Self::of)
+    }
+
+    /// The value of a key, or of all keys below a path, as JSON text. `null`: the default of the mode.
+    ///
+    /// Raises:
+    ///     ConfigError: There is no such key.
+    fn get_json(&self, py: Python<'_>, key: &str) -> PyResult<String> {
+        checked(py, self.0.lock().get_json(key))
+    }
+
+    /// Sets a key, or all keys that an object names below a path. `null` puts defaults back. On an error
+    /// nothing has changed.
+    ///
+    /// Args:
+    ///     key: The path, such as `"connect/endpoints"`.
+    ///     value: JSON5 text, or a value that `json.dumps` takes and that is no str.
+    ///
+    /// Raises:
+    ///     ConfigError: The key or the value is wrong.
+    fn insert_json5(&self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let text = match value.cast::<PyString>() {
+            Ok(text) => text.to_str()?.to_owned(),
+            Err(_) => to_json(value)?,
+        };
+        checked(value.py(), self.0.lock().insert_json5(key, &text))
+    }
+
+    /// The keys that were set although nothing here acts on them.
+    fn ignored(&self) -> Vec<&'static str> {
+        self.0.lock().ignored().collect()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.lock().to_json()
+    }
+
+    fn __repr__(&self) -> String {
+        // The whole tree would show secrets, and fill a screen.
+        let config = self.0.lock();
+        let shown = |path| config.get_json(path).unwrap_or_default();
+        format!(
+            "<Config mode={} connect={} listen={}>",
+            config.mode(),
+            shown("connect/endpoints"),
+            shown("listen/endpoints")
+        )
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = other.py();
+        match other.cast::<Self>() {
+            // One lock after the other: both may be the same object.
+            Ok(other) => {
+                let other = other.get().0.lock().clone();
+                Ok((*self.0.lock() == other).into_pyobject(py)?.to_owned().into_any().unbind())
+            }
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((slf.get_type().getattr("from_json5")?, (slf.get().__str__(),)))
+    }
+}

@@ -1,0 +1,192 @@
+//! The one conversion of errors to Python exceptions. Nothing else in the binding makes one.
+//!
+//! The classes are written in Python (`zwire.errors`), with docstrings, attributes and pickling.
+
+use pyo3::{
+    exceptions::{
+        PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
+        PyUnicodeDecodeError,
+    },
+    prelude::*,
+    sync::PyOnceLock,
+    types::{IntoPyDict, PyDict, PyType},
+};
+use std::path::Path;
+use zwire_engine::{Error, RecvError, config::ConfigError};
+use zwire_proto::{
+    DecodeError,
+    zenoh::{keyexpr::KeyExprError, session::SessionError},
+};
+
+macro_rules! classes {
+    ($($function:ident = $name:literal),+ $(,)?) => {
+        $(fn $function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+            static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+            CLASS.import(py, "zwire.errors", $name)
+        })+
+    };
+}
+
+classes! {
+    config_error = "ConfigError",
+    usage_error = "UsageError",
+    invalid_value = "InvalidValue",
+    key_expr_error = "KeyExprError",
+    row_error = "RowError",
+    local_protocol_error = "LocalProtocolError",
+    decode_error = "DecodeError",
+    transport_error = "TransportError",
+    connect_error = "ConnectError",
+    timed_out = "TimedOut",
+}
+
+/// An instance of a class of `zwire.errors`, or the error that kept it from being made.
+fn raise(class: PyResult<&Bound<'_, PyType>>, message: String, fields: Option<Bound<'_, PyDict>>) -> PyErr {
+    match class.and_then(|class| class.call((message,), fields.as_ref())) {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(error) => error,
+    }
+}
+
+fn fields<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> Option<Bound<'py, PyDict>> {
+    [(name, value)].into_py_dict(py).ok()
+}
+
+/// What an error of the engine means in Python.
+pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::Runtime { .. } => PyRuntimeError::new_err(message),
+        Error::Forked { .. } | Error::Closed | Error::Undeclared { .. } => {
+            raise(usage_error(py), message, None)
+        }
+        Error::Config(error) => config(py, error),
+        Error::Connect { endpoint, .. } | Error::Listen { endpoint, .. } => {
+            raise(connect_error(py), message, fields(py, "endpoint", endpoint))
+        }
+        Error::TimedOut { after, .. } => {
+            raise(timed_out(py), message, fields(py, "seconds", after.as_secs_f64()))
+        }
+        // The check that asked to stop has an exception pending, which its caller raises instead.
+        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
+        Error::Command(error) => command(py, error),
+        _ => raise(transport_error(py), message, None),
+    }
+}
+
+/// Why a queue gave nothing.
+pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> PyErr {
+    match error {
+        RecvError::Timeout => {
+            let message = format!("nothing came within {} s", seconds.unwrap_or_default());
+            raise(timed_out(py), message, fields(py, "seconds", seconds))
+        }
+        RecvError::Closed => usage(py, "the channel is closed and empty"),
+        RecvError::Interrupted => PyKeyboardInterrupt::new_err(()),
+    }
+}
+
+/// What an error of the configuration means in Python.
+pub(crate) fn config(py: Python<'_>, error: &ConfigError) -> PyErr {
+    let dict = PyDict::new(py);
+    // A missing attribute is None; setting one in a fresh dictionary does not fail.
+    if let ConfigError::UnknownKey { path, nearest } = error.innermost() {
+        let _ = dict.set_item("path", path);
+        let _ = dict.set_item("nearest", nearest);
+    } else if let Some(path) = error.path() {
+        let _ = dict.set_item("path", path);
+    }
+    raise(config_error(py), error.to_string(), Some(dict))
+}
+
+/// What a refused command means in Python.
+pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
+    match error {
+        SessionError::Namespace { error, .. } => key_expr(py, error),
+        SessionError::ReplyKey { .. } => raise(local_protocol_error(py), error.to_string(), None),
+        _ => raise(usage_error(py), error.to_string(), None),
+    }
+}
+
+/// What an illegal key expression means in Python.
+pub(crate) fn key_expr(py: Python<'_>, error: &KeyExprError) -> PyErr {
+    raise(key_expr_error(py), error.to_string(), fields(py, "offset", error.offset))
+}
+
+/// A row of a batch that cannot be published.
+pub(crate) fn row(py: Python<'_>, row: usize, key: Option<&str>, problem: &str) -> PyErr {
+    let message = match key {
+        Some(key) => format!("row {row}, key {key:?}: {problem}"),
+        None => format!("row {row}: {problem}"),
+    };
+    let dict = PyDict::new(py);
+    let _ = dict.set_item("row", row);
+    let _ = dict.set_item("key", key);
+    let _ = dict.set_item("reason", problem);
+    raise(row_error(py), message, Some(dict))
+}
+
+/// What bytes that do not decode mean in Python.
+pub(crate) fn decode(py: Python<'_>, error: &DecodeError) -> PyErr {
+    let dict = PyDict::new(py);
+    let _ = dict.set_item("reading", error.reading);
+    let _ = dict.set_item("offset", error.offset);
+    raise(decode_error(py), error.to_string(), Some(dict))
+}
+
+/// A file that is no capture.
+pub(crate) fn capture(py: Python<'_>, error: &DecodeError, path: Option<&Path>) -> PyErr {
+    let Some(path) = path else { return decode(py, error) };
+    let dict = PyDict::new(py);
+    let _ = dict.set_item("reading", error.reading);
+    let _ = dict.set_item("offset", error.offset);
+    raise(decode_error(py), format!("{}: {error}", path.display()), Some(dict))
+}
+
+/// A file that cannot be read.
+pub(crate) fn file(error: std::io::Error, path: Option<&Path>) -> PyErr {
+    match (error.raw_os_error(), path) {
+        // Python chooses the class by the number, and shows the path.
+        (Some(number), Some(path)) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((number, text, path.as_os_str().to_os_string()))
+        }
+        (None, Some(path)) => PyOSError::new_err(format!("{}: {error}", path.display())),
+        (_, None) => error.into(),
+    }
+}
+
+/// A text, number or id that is none of what was asked for.
+pub(crate) fn invalid(py: Python<'_>, message: String) -> PyErr {
+    raise(invalid_value(py), message, None)
+}
+
+/// A wrong use that only the binding can see.
+pub(crate) fn usage(py: Python<'_>, message: &str) -> PyErr {
+    raise(usage_error(py), message.to_owned(), None)
+}
+
+/// An argument of a type that means nothing there.
+pub(crate) fn wrong_type(wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
+    let got = got.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("expected {wanted}, not {got}"))
+}
+
+/// Bytes that should have been UTF-8.
+pub(crate) fn not_utf8(py: Python<'_>, bytes: &[u8], error: core::str::Utf8Error) -> PyErr {
+    match PyUnicodeDecodeError::new_utf8(py, bytes, error) {
+        Ok(error) => PyErr::from_value(error.into_any()),
+        Err(error) => error,
+    }
+}
+
+/// An index beyond the ends.
+pub(crate) fn out_of_range(what: &str) -> PyErr {
+    PyIndexError::new_err(format!("{what} index out of range"))
+}
+
+/// A writable view of something that does not change.
+pub(crate) fn read_only() -> PyErr {
+    PyBufferError::new_err("the object is read-only")
+}

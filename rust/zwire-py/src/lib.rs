@@ -1,0 +1,71 @@
+//! The compiled Python module `zwire._zwire`.
+
+mod arrow;
+mod config;
+mod declared;
+mod decode;
+mod decode_columns;
+mod decode_source;
+mod encoding;
+mod enums;
+mod errors;
+mod handlers;
+mod info;
+mod interrupt;
+mod keyexpr;
+mod liveliness;
+mod log;
+mod matcher;
+mod parameters;
+mod publisher;
+mod querier;
+mod queryable;
+mod reply;
+mod sample;
+mod selector;
+mod session;
+mod subscriber;
+mod timestamp;
+mod zbytes;
+mod zid;
+
+use pyo3::prelude::*;
+
+/// The module: the list of its exports.
+#[pymodule(gil_used = false)]
+mod _zwire {
+    use super::*;
+
+    #[pymodule_export]
+    use crate::{
+        arrow::{ArrowBatch, PutSummary, put_batch},
+        config::{PyConfig, config_defaults},
+        decode::Decoder,
+        encoding::PyEncoding,
+        enums::PyQueryConsolidation,
+        handlers::{Callback, DefaultHandler, FifoChannel, Handler, RingChannel},
+        info::{Link, SessionInfo, Transport},
+        keyexpr::PyKeyExpr,
+        liveliness::{Liveliness, LivelinessToken},
+        log::{init_log_from_env_or, try_init_log_from_env},
+        matcher::PyWhatAmIMatcher,
+        parameters::PyParameters,
+        publisher::{MatchingListener, MatchingStatus, Publisher},
+        querier::Querier,
+        queryable::{Query, Queryable},
+        reply::{CancellationToken, Reply, ReplyError},
+        sample::{PyEntityGlobalId, PySample, PySourceInfo},
+        selector::PySelector,
+        session::{Session, close_all, open},
+        subscriber::Subscriber,
+        timestamp::{PyNtp64, PyTimestamp, PyTimestampId},
+        zbytes::PyZBytes,
+        zid::PyZenohId,
+    };
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::encoding::add_predefined(module.py())
+    }
+}

@@ -1,0 +1,82 @@
+//! `WhatAmIMatcher`: a set of roles.
+
+use crate::{enums::PyWhatAmI, errors};
+use pyo3::{prelude::*, types::PyType};
+use zwire_proto::zenoh::WhatAmI;
+
+const ROLES: [WhatAmI; 3] = [WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client];
+
+/// A set of node roles, written `"router|peer"`.
+///
+/// Raises:
+///     InvalidValue: A part of the text is neither `router`, `peer` nor `client`.
+#[pyclass(name = "WhatAmIMatcher", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PyWhatAmIMatcher(u8);
+
+fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.split('|').try_fold(0, |mask, name| match ROLES.iter().find(|role| role.to_string() == name) {
+        Some(role) => Ok(mask | role.to_mask()),
+        None => Err(errors::invalid(py, format!("`{name}` is no role; there are router, peer and client"))),
+    })
+}
+
+#[pymethods]
+impl PyWhatAmIMatcher {
+    #[new]
+    #[pyo3(signature = (matcher=None))]
+    fn new(py: Python<'_>, matcher: Option<&str>) -> PyResult<Self> {
+        parse(py, matcher.unwrap_or_default()).map(Self)
+    }
+
+    /// Matches nothing.
+    #[classmethod]
+    fn empty(_cls: &Bound<'_, PyType>) -> Self {
+        Self(0)
+    }
+
+    /// This and routers.
+    fn router(&self) -> Self {
+        Self(self.0 | WhatAmI::Router.to_mask())
+    }
+
+    /// This and peers.
+    fn peer(&self) -> Self {
+        Self(self.0 | WhatAmI::Peer.to_mask())
+    }
+
+    /// This and clients.
+    fn client(&self) -> Self {
+        Self(self.0 | WhatAmI::Client.to_mask())
+    }
+
+    /// Whether it matches nothing.
+    fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it matches that role.
+    fn matches(&self, whatami: PyWhatAmI) -> bool {
+        self.0 & whatami.0.to_mask() != 0
+    }
+
+    fn __contains__(&self, whatami: PyWhatAmI) -> bool {
+        self.matches(whatami)
+    }
+
+    fn __str__(&self) -> String {
+        let names = ROLES.iter().filter(|role| self.0 & role.to_mask() != 0).map(WhatAmI::to_string);
+        names.collect::<Vec<_>>().join("|")
+    }
+
+    fn __repr__(&self) -> String {
+        format!("WhatAmIMatcher('{}')", self.__str__())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
+        (slf.get_type(), (slf.get().__str__(),))
+    }
+}

@@ -1,0 +1,255 @@
+//! `Publisher` and the listeners to whether somebody matches.
+
+use crate::{
+    declared::Declared,
+    encoding, enums,
+    handlers::{HandlerArg, Item},
+    keyexpr::PyKeyExpr,
+    sample::PyEntityGlobalId,
+    session::{Handle, del_body, no_instrumentation, put_body},
+    subscriber::channel,
+};
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::Queue;
+use zwire_proto::zenoh::{
+    KeyExpr,
+    session::{EntityId, PublisherOptions},
+    wire::PushBody,
+};
+
+/// Whether somebody is at the other end. True and false in a condition, too.
+#[pyclass(module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct MatchingStatus {
+    /// Whether somebody is there.
+    #[pyo3(get)]
+    matching: bool,
+}
+
+#[pymethods]
+impl MatchingStatus {
+    const fn __bool__(&self) -> bool {
+        self.matching
+    }
+
+    fn __repr__(&self) -> String {
+        format!("MatchingStatus(matching={})", if self.matching { "True" } else { "False" })
+    }
+}
+
+impl Item for bool {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, MatchingStatus { matching: self })?.into_any())
+    }
+}
+
+/// What publisher and querier have in common.
+pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) -> PyResult<MatchingStatus> {
+    session.run(py, move |engine, _| engine.matching(id)).map(|matching| MatchingStatus { matching })
+}
+
+/// A listener to changes of the matching status.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct MatchingListener {
+    session: Handle,
+    id: EntityId,
+    queue: Arc<Queue<bool>>,
+    handler: Py<PyAny>,
+    background: bool,
+}
+
+impl MatchingListener {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: &Handle,
+        id: EntityId,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let handler = HandlerArg::parse(py, handler)?;
+        let engine_handler = handler.engine();
+        let queue = session.run(py, move |engine, _| engine.matching_listener(id, engine_handler))?;
+        let background = matches!(handler, HandlerArg::Callback { .. });
+        let handler = handler.attach(py, &queue)?;
+        Ok(Self { session: session.clone(), id, queue, handler, background })
+    }
+
+    fn forget(&self) {
+        self.session.0.engine.forget_matching_listener(self.id, &self.queue);
+    }
+}
+
+#[pymethods]
+impl MatchingListener {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
+        self.forget();
+    }
+
+    /// The channel, or what was given with the callback.
+    #[getter]
+    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+        self.handler.clone_ref(py)
+    }
+
+    /// Ends the listener.
+    fn undeclare(&self) {
+        self.forget();
+    }
+
+    /// The next change, or None if there is none right now.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        channel(py, &self.handler)?.get().try_recv(py)
+    }
+
+    /// The next change, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        channel(py, &self.handler)?.get().recv(py, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(channel(py, &self.handler)?.into_any().unbind())
+    }
+}
+
+impl Drop for MatchingListener {
+    fn drop(&mut self) {
+        if !self.background {
+            self.forget();
+        }
+    }
+}
+
+/// A declared publisher. A context manager; it undeclares itself when it is dropped.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Publisher {
+    declared: Declared,
+    key: KeyExpr,
+    options: PublisherOptions,
+}
+
+impl Publisher {
+    pub(crate) const fn new(session: Handle, id: EntityId, key: KeyExpr, options: PublisherOptions) -> Self {
+        Self { declared: Declared::new(session, id, "publisher"), key, options }
+    }
+
+    fn publish(&self, py: Python<'_>, body: PushBody) -> PyResult<()> {
+        let (id, qos) = (self.declared.id, self.options.qos);
+        self.declared
+            .session
+            .run(py, move |engine, interrupted| engine.publish(id, qos, body, interrupted).map(|_| ()))
+    }
+}
+
+#[pymethods]
+impl Publisher {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.declared.global_id()
+    }
+
+    /// Where it publishes.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// The encoding of its values.
+    #[getter]
+    fn encoding(&self) -> encoding::PyEncoding {
+        encoding::PyEncoding(self.options.encoding.clone())
+    }
+
+    /// What happens to its publications when a queue is full.
+    #[getter]
+    fn congestion_control(&self) -> enums::PyCongestionControl {
+        enums::PyCongestionControl(self.options.qos.congestion())
+    }
+
+    /// The priority of its publications.
+    #[getter]
+    fn priority(&self) -> enums::PyPriority {
+        enums::PyPriority(self.options.qos.priority())
+    }
+
+    /// The channel of its publications.
+    #[getter]
+    fn reliability(&self) -> enums::PyReliability {
+        enums::PyReliability(self.options.reliability)
+    }
+
+    /// Whether somebody subscribes to what it publishes.
+    #[getter]
+    fn matching_status(&self, py: Python<'_>) -> PyResult<MatchingStatus> {
+        matching_status(py, &self.declared.session, self.declared.id)
+    }
+
+    /// Publishes a value.
+    #[pyo3(signature = (
+        payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None,
+        source_info=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn put(
+        &self,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        source_info: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        no_instrumentation(py, timestamp_instrumentation)?;
+        self.publish(py, put_body(payload, encoding, attachment, timestamp, source_info)?)
+    }
+
+    /// Publishes a deletion.
+    #[pyo3(signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        source_info: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        no_instrumentation(py, timestamp_instrumentation)?;
+        self.publish(py, del_body(attachment, timestamp, source_info)?)
+    }
+
+    /// Ends the publisher. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
+    /// Listens to changes of the matching status.
+    #[pyo3(signature = (handler=None))]
+    fn declare_matching_listener(
+        &self,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<MatchingListener> {
+        MatchingListener::new(py, &self.declared.session, self.declared.id, handler)
+    }
+}

@@ -1,0 +1,125 @@
+//! `Querier`: gets on one key expression.
+
+use crate::{
+    declared::Declared,
+    enums,
+    handlers::HandlerArg,
+    keyexpr::PyKeyExpr,
+    publisher::{MatchingListener, MatchingStatus, matching_status},
+    reply,
+    sample::{self, PyEntityGlobalId},
+    session::{Handle, no_instrumentation, parameters, query_body, reply_key},
+    zbytes,
+};
+use pyo3::{prelude::*, types::PyDict};
+use zwire_proto::zenoh::{
+    KeyExpr,
+    session::{EntityId, Get, QuerierOptions},
+};
+
+/// A declared querier. A context manager; it undeclares itself when it is dropped.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Querier {
+    declared: Declared,
+    key: KeyExpr,
+    options: QuerierOptions,
+}
+
+impl Querier {
+    pub(crate) const fn new(session: Handle, id: EntityId, key: KeyExpr, options: QuerierOptions) -> Self {
+        Self { declared: Declared::new(session, id, "querier"), key, options }
+    }
+}
+
+#[pymethods]
+impl Querier {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.declared.global_id()
+    }
+
+    /// What it asks for.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// Which keys of replies it accepts.
+    #[getter]
+    fn accept_replies(&self) -> enums::PyReplyKeyExpr {
+        reply_key(self.options.accept_any_key)
+    }
+
+    /// Whether there is a queryable that it would ask.
+    #[getter]
+    fn matching_status(&self, py: Python<'_>) -> PyResult<MatchingStatus> {
+        matching_status(py, &self.declared.session, self.declared.id)
+    }
+
+    /// Asks; replies come through the handler.
+    #[pyo3(signature = (
+        handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
+        cancellation_token=None, timestamp_instrumentation=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn get(
+        &self,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyAny>>,
+        payload: Option<&Bound<'_, PyAny>>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        source_info: Option<&Bound<'_, PyAny>>,
+        cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        no_instrumentation(py, timestamp_instrumentation)?;
+        let options = &self.options;
+        let get = Get {
+            parameters: self::parameters(parameters)?,
+            target: options.target,
+            consolidation: options.consolidation,
+            timeout: options.timeout,
+            qos: options.qos,
+            body: query_body(payload, encoding)?,
+            attachment: zbytes::extract_option(attachment)?,
+            source_info: sample::source_info(source_info)?,
+            accept_any_key: options.accept_any_key,
+            destination: options.destination,
+            querier: Some(self.declared.id),
+            ..Get::new(self.key.clone())
+        };
+        reply::start(py, &self.declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
+    }
+
+    /// Ends the querier. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
+    /// Listens to changes of the matching status.
+    #[pyo3(signature = (handler=None))]
+    fn declare_matching_listener(
+        &self,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<MatchingListener> {
+        MatchingListener::new(py, &self.declared.session, self.declared.id, handler)
+    }
+}

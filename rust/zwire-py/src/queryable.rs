@@ -1,0 +1,294 @@
+//! `Queryable` and `Query`: questions to this session.
+
+use crate::{
+    declared::Declared,
+    encoding, enums, errors,
+    handlers::{HandlerArg, Item},
+    keyexpr::{self, PyKeyExpr},
+    parameters::PyParameters,
+    sample::{PyEntityGlobalId, PySourceInfo},
+    selector::PySelector,
+    session::{Handle, del_body, put_body, reply_key},
+    subscriber::channel,
+    zbytes::{self, PyZBytes},
+};
+use parking_lot::Mutex;
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::{Error, Query as Engine, Queue, runtime::Birth};
+use zwire_proto::zenoh::{
+    Encoding, KeyExpr, Parameters,
+    session::{EntityId, QueryReply, QueryReplyBody, ReplyError},
+};
+
+/// A declared queryable. A context manager, and an iterator over its queries unless it has a
+/// callback. It undeclares itself when it is dropped, unless it has a callback.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Queryable {
+    declared: Declared,
+    key: KeyExpr,
+    handler: Py<PyAny>,
+}
+
+impl Queryable {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        queue: &Arc<Queue<Engine>>,
+        handler: HandlerArg,
+    ) -> PyResult<Self> {
+        let background = matches!(handler, HandlerArg::Callback { .. });
+        let handler = handler.attach(py, queue)?;
+        Ok(Self { declared: Declared::new(session, id, "queryable").background(background), key, handler })
+    }
+}
+
+#[pymethods]
+impl Queryable {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.declared.global_id()
+    }
+
+    /// What it answers.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// The channel, or what was given with the callback.
+    #[getter]
+    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+        self.handler.clone_ref(py)
+    }
+
+    /// Ends the queryable. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
+    /// The next query, or None if there is none right now.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        channel(py, &self.handler)?.get().try_recv(py)
+    }
+
+    /// The next query, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        channel(py, &self.handler)?.get().recv(py, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(channel(py, &self.handler)?.into_any().unbind())
+    }
+}
+
+impl Item for Engine {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let (key, parameters) = (self.key.clone(), self.parameters.clone());
+        let query = Query {
+            key,
+            parameters,
+            any_key: self.accept_any_key,
+            source_info: self.source_info,
+            body: self.body.clone(),
+            attachment: self.attachment.clone(),
+            engine: Mutex::new(Some(Arc::new(self))),
+            birth: Birth::here(),
+        };
+        Ok(Py::new(py, query)?.into_any())
+    }
+}
+
+/// A question to answer, any number of times. The asker is told that no more answers come when the
+/// query is dropped, left as a context manager, or the callback that got it has returned and kept no
+/// reference.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Query {
+    key: KeyExpr,
+    parameters: zwire_proto::Text,
+    any_key: bool,
+    source_info: Option<zwire_proto::zenoh::wire::SourceInfo>,
+    body: Option<zwire_proto::zenoh::wire::QueryBody>,
+    attachment: Option<bytes::Bytes>,
+    engine: Mutex<Option<Arc<Engine>>>,
+    birth: Birth,
+}
+
+impl Query {
+    fn send(&self, py: Python<'_>, body: QueryReplyBody, express: Option<bool>) -> PyResult<()> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        let Some(engine) = self.engine.lock().clone() else {
+            return Err(errors::usage(py, "the query is finished"));
+        };
+        let mut interrupt = crate::interrupt::Interrupt::default();
+        let result = py.detach(|| engine.reply(QueryReply { body, express }, &mut || interrupt.check()));
+        match result {
+            Ok(()) => Ok(()),
+            Err(Error::Interrupted) => {
+                interrupt.raise()?;
+                Err(errors::engine(py, &Error::Interrupted))
+            }
+            Err(error) => Err(errors::engine(py, &error)),
+        }
+    }
+}
+
+#[pymethods]
+impl Query {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
+        self.drop(py);
+    }
+
+    fn __str__(&self) -> String {
+        if self.parameters.is_empty() {
+            self.key.as_str().to_owned()
+        } else {
+            format!("{}?{}", self.key.as_str(), self.parameters)
+        }
+    }
+
+    /// What is asked for, with parameters.
+    #[getter]
+    fn selector(&self) -> PySelector {
+        PySelector::of(self.key.clone(), Parameters::from(self.parameters.clone()))
+    }
+
+    /// What is asked for.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// What stands behind the `?` of the selector.
+    #[getter]
+    fn parameters(&self) -> PyParameters {
+        PyParameters::of(Parameters::from(self.parameters.clone()))
+    }
+
+    /// The value that came with it.
+    #[getter]
+    fn payload(&self) -> Option<PyZBytes> {
+        self.body.as_ref().map(|body| PyZBytes(body.payload.clone()))
+    }
+
+    /// What the value holds.
+    #[getter]
+    fn encoding(&self) -> Option<encoding::PyEncoding> {
+        self.body.as_ref().map(|body| encoding::PyEncoding(body.encoding.clone()))
+    }
+
+    /// Bytes of the asker.
+    #[getter]
+    fn attachment(&self) -> Option<PyZBytes> {
+        self.attachment.clone().map(PyZBytes)
+    }
+
+    /// Who asks.
+    #[getter]
+    fn source_info(&self) -> Option<PySourceInfo> {
+        self.source_info.map(PySourceInfo)
+    }
+
+    /// Always None: instrumentation of 1.10 is passed on by routers and not kept.
+    #[getter]
+    fn timestamp_stack(&self, py: Python<'_>) -> Py<PyAny> {
+        py.None()
+    }
+
+    /// Which keys the asker accepts.
+    fn accepts_replies(&self) -> enums::PyReplyKeyExpr {
+        reply_key(self.any_key)
+    }
+
+    /// Answers with a value.
+    ///
+    /// Congestion control and priority are those of the query: they are accepted for compatibility,
+    /// and have no effect, as in the reference.
+    #[pyo3(signature = (
+        key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
+        attachment=None, timestamp=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn reply(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (congestion_control, priority);
+        let key = keyexpr::extract(key_expr)?;
+        let body = put_body(payload, encoding, attachment, timestamp, None)?;
+        self.send(py, QueryReplyBody::Sample { key, body }, express)
+    }
+
+    /// Answers with an error.
+    #[pyo3(signature = (payload, *, encoding=None))]
+    fn reply_err(
+        &self,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
+        let payload = zbytes::extract(payload)?;
+        self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload }), None)
+    }
+
+    /// Answers with a deletion. Congestion control and priority as in `reply`.
+    #[pyo3(signature = (
+        key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn reply_del(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (congestion_control, priority);
+        let key = keyexpr::extract(key_expr)?;
+        let body = del_body(attachment, timestamp, None)?;
+        self.send(py, QueryReplyBody::Sample { key, body }, express)
+    }
+
+    /// Tells the asker that no more answers come. Does nothing the second time.
+    fn drop(&self, py: Python<'_>) {
+        let engine = self.engine.lock().take();
+        if let Some(engine) = engine {
+            py.detach(|| engine.finish());
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `Sample`, `SourceInfo` and `EntityGlobalId`.
+
+use crate::{
+    encoding::PyEncoding,
+    enums::{PyCongestionControl, PyPriority, PyReliability, PySampleKind},
+    errors,
+    keyexpr::PyKeyExpr,
+    timestamp::{self, PyTimestamp},
+    zbytes::PyZBytes,
+    zid::PyZenohId,
+};
+use core::hash::{Hash, Hasher};
+use pyo3::{prelude::*, types::PyType};
+use std::collections::hash_map::DefaultHasher;
+use zwire_proto::zenoh::{Priority, Qos, ZenohId, session::Sample, wire::SourceInfo};
+
+/// The id of a session, publisher, subscriber, queryable or querier.
+#[pyclass(name = "EntityGlobalId", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PyEntityGlobalId {
+    zid: ZenohId,
+    eid: u32,
+}
+
+impl PyEntityGlobalId {
+    pub(crate) const fn of(zid: ZenohId, eid: u32) -> Self {
+        Self { zid, eid }
+    }
+}
+
+#[pymethods]
+impl PyEntityGlobalId {
+    #[new]
+    fn new(zid: &PyZenohId, eid: u32) -> Self {
+        Self { zid: zid.0, eid }
+    }
+
+    /// The id of the node.
+    #[getter]
+    fn zid(&self) -> PyZenohId {
+        PyZenohId(self.zid)
+    }
+
+    /// The number within the node.
+    #[getter]
+    fn eid(&self) -> u32 {
+        self.eid
+    }
+
+    fn __repr__(&self) -> String {
+        format!("EntityGlobalId(zid={}, eid={})", self.zid, self.eid)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyZenohId, u32)) {
+        (slf.get_type(), (slf.get().zid(), slf.get().eid))
+    }
+}
+
+/// Who made a sample, and its own number there.
+#[pyclass(name = "SourceInfo", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PySourceInfo(pub(crate) SourceInfo);
+
+/// The source of a `SourceInfo`, or nothing.
+pub(crate) fn source_info(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<SourceInfo>> {
+    let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
+        return Ok(None);
+    };
+    match obj.cast::<PySourceInfo>() {
+        Ok(info) => Ok(Some(info.get().0)),
+        Err(_) => Err(errors::wrong_type("a SourceInfo", obj)),
+    }
+}
+
+#[pymethods]
+impl PySourceInfo {
+    #[new]
+    fn new(source_id: &PyEntityGlobalId, source_sn: u32) -> Self {
+        Self(SourceInfo { zid: source_id.zid, eid: source_id.eid, sn: source_sn })
+    }
+
+    /// Who made it.
+    #[getter]
+    fn source_id(&self) -> PyEntityGlobalId {
+        PyEntityGlobalId::of(self.0.zid, self.0.eid)
+    }
+
+    /// Its number there.
+    #[getter]
+    fn source_sn(&self) -> u32 {
+        self.0.sn
+    }
+
+    fn __repr__(&self) -> String {
+        format!("SourceInfo({}, source_sn={})", self.source_id().__repr__(), self.0.sn)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyEntityGlobalId, u32)) {
+        (slf.get_type(), (slf.get().source_id(), slf.get().0.sn))
+    }
+}
+
+/// A value of a key, or its deletion: what subscribers and gets receive.
+#[pyclass(name = "Sample", module = "zwire.zenoh", frozen, skip_from_py_object)]
+pub(crate) struct PySample(pub(crate) Sample);
+
+#[pymethods]
+impl PySample {
+    /// The key it was put to.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.0.key.clone())
+    }
+
+    /// The value; empty for a deletion.
+    #[getter]
+    fn payload(&self) -> PyZBytes {
+        PyZBytes(self.0.payload.clone())
+    }
+
+    /// Whether a value came or went.
+    #[getter]
+    fn kind(&self) -> PySampleKind {
+        PySampleKind(self.0.kind)
+    }
+
+    /// What the payload holds.
+    #[getter]
+    fn encoding(&self) -> PyEncoding {
+        PyEncoding(self.0.encoding.clone())
+    }
+
+    /// When it was made, if somebody wrote that down.
+    #[getter]
+    fn timestamp(&self) -> Option<PyTimestamp> {
+        self.0.timestamp.map(PyTimestamp)
+    }
+
+    /// What happened to it where a queue was full.
+    #[getter]
+    fn congestion_control(&self) -> PyCongestionControl {
+        PyCongestionControl(self.0.qos.congestion())
+    }
+
+    /// How urgent it was. A peer that used the priority of the protocol itself is shown as `DATA`.
+    #[getter]
+    fn priority(&self) -> PyPriority {
+        PyPriority(match self.0.qos.priority() {
+            Priority::Control => Priority::default(),
+            priority => priority,
+        })
+    }
+
+    /// Whether it travelled without waiting for others to share a batch with.
+    #[getter]
+    fn express(&self) -> bool {
+        self.0.qos.express()
+    }
+
+    /// Which channel it came by.
+    #[getter]
+    fn reliability(&self) -> PyReliability {
+        PyReliability(self.0.reliability)
+    }
+
+    /// Bytes of the user beside the payload, if there are any.
+    #[getter]
+    fn attachment(&self) -> Option<PyZBytes> {
+        self.0.attachment.clone().map(PyZBytes)
+    }
+
+    /// Who made it, if it says so.
+    #[getter]
+    fn source_info(&self) -> Option<PySourceInfo> {
+        self.0.source_info.map(PySourceInfo)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let kind = self.kind().into_pyobject(py)?.repr()?;
+        let payload = Py::new(py, self.payload())?.into_bound(py).repr()?;
+        Ok(format!("<Sample {} {kind} {payload} {}>", self.0.key, self.0.encoding))
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.0.key, &self.0.payload, self.0.timestamp).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = other.py();
+        match other.cast::<Self>() {
+            Ok(other) => Ok((self.0 == other.get().0).into_pyobject(py)?.to_owned().into_any().unbind()),
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    /// Puts a sample together again; for pickle.
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments, reason = "the parts of a sample")]
+    fn _restore(
+        key: &PyKeyExpr,
+        kind: PySampleKind,
+        payload: &PyZBytes,
+        encoding: &PyEncoding,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        qos: u8,
+        reliability: PyReliability,
+        source: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyZBytes>>,
+    ) -> PyResult<Self> {
+        Ok(Self(Sample {
+            key: key.0.clone(),
+            kind: kind.0,
+            payload: payload.0.clone(),
+            encoding: encoding.0.clone(),
+            timestamp: timestamp::extract_option(timestamp)?,
+            qos: Qos(qos),
+            reliability: reliability.0,
+            source_info: source_info(source)?,
+            attachment: attachment.map(|attachment| attachment.get().0.clone()),
+        }))
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
+        let this = slf.get();
+        let parts = (
+            this.key_expr(),
+            this.kind(),
+            this.payload(),
+            this.encoding(),
+            this.timestamp(),
+            this.0.qos.0,
+            this.reliability(),
+            this.source_info(),
+            this.attachment(),
+        );
+        Ok((slf.get_type().getattr("_restore")?, parts))
+    }
+}

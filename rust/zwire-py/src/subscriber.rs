@@ -1,0 +1,148 @@
+//! `Subscriber`: samples of a key expression.
+
+use crate::{
+    declared::Declared,
+    errors,
+    handlers::{Handler, HandlerArg, Item},
+    keyexpr::PyKeyExpr,
+    sample::PyEntityGlobalId,
+    session::Handle,
+};
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::Queue;
+use zwire_proto::zenoh::{
+    KeyExpr,
+    session::{EntityId, Sample},
+};
+
+/// A declared subscriber. A context manager, and an iterator over its samples unless it has a
+/// callback. It undeclares itself when it is dropped, unless it has a callback.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Subscriber {
+    declared: Declared,
+    key: KeyExpr,
+    queue: Arc<Queue<Sample>>,
+    handler: Py<PyAny>,
+}
+
+impl Subscriber {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        queue: Arc<Queue<Sample>>,
+        handler: HandlerArg,
+    ) -> PyResult<Self> {
+        let background = matches!(handler, HandlerArg::Callback { .. });
+        let handler = handler.attach(py, &queue)?;
+        Ok(Self {
+            declared: Declared::new(session, id, "subscriber").background(background),
+            key,
+            queue,
+            handler,
+        })
+    }
+
+    fn channel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handler>> {
+        channel(py, &self.handler)
+    }
+}
+
+/// The channel behind a `handler` attribute.
+pub(crate) fn channel<'py>(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Bound<'py, Handler>> {
+    handler
+        .bind(py)
+        .cast::<Handler>()
+        .cloned()
+        .map_err(|_| errors::usage(py, "this has a callback: items go there, not through a channel"))
+}
+
+#[pymethods]
+impl Subscriber {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.declared.global_id()
+    }
+
+    /// What it subscribes to.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// The channel, or what was given with the callback.
+    #[getter]
+    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+        self.handler.clone_ref(py)
+    }
+
+    /// How many samples were dropped because the handler was full.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// Ends the subscription. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
+    /// The next sample, or None if there is none right now.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.channel(py)?.get().try_recv(py)
+    }
+
+    /// The next sample, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        self.channel(py)?.get().recv(py, timeout)
+    }
+
+    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
+        self.channel(py)?.get().recv_many(py, max_items, timeout)
+    }
+
+    /// Up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
+    ///
+    /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
+    /// Waits for the first sample only; at the timeout the batch is empty. The result offers the
+    /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
+    #[pyo3(signature = (max_rows=65536, timeout=None))]
+    fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        self.channel(py)?;
+        self.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
+            // What has arrived before the end can still be taken.
+            if self.queue.is_empty() { Err(e) } else { Ok(()) }
+        })?;
+        crate::arrow::recv_batch(py, &self.queue, max_rows, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.channel(py)?.into_any().unbind())
+    }
+}
+
+impl Item for Sample {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, crate::sample::PySample(self))?.into_any())
+    }
+}

@@ -1,0 +1,207 @@
+//! `ZBytes`: a payload as a read-only buffer, and how payloads come out of Python objects.
+
+use crate::errors;
+use bytes::Bytes;
+use core::{ffi::c_int, str};
+use pyo3::{
+    buffer::PyUntypedBuffer,
+    exceptions::PyTypeError,
+    ffi,
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyByteArray, PyBytes, PyMemoryView, PySlice, PyString, PyType},
+};
+
+/// From this size on a `bytes` object is kept alive instead of being copied.
+///
+/// Giving it back takes the interpreter or, without it, a list that the next call empties; that costs
+/// more than copying a small one.
+const SHARE_FROM: usize = 8 * 1024;
+
+/// Bytes: a payload or an attachment.
+///
+/// A read-only buffer, so that `memoryview(z)`, `numpy.frombuffer(z, ...)` and `pyarrow.py_buffer(z)`
+/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8) or of nothing.
+/// Equal to and hashed like the `bytes` of the same content; slices share its memory.
+///
+/// Raises:
+///     TypeError: The argument is neither.
+#[pyclass(name = "ZBytes", module = "zwire.zenoh", frozen, skip_from_py_object)]
+#[derive(Clone)]
+pub(crate) struct PyZBytes(pub(crate) Bytes);
+
+/// The bytes of a payload: a `ZBytes` and large `bytes` are shared, everything else is copied once.
+pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    if let Ok(text) = obj.cast::<PyString>() {
+        return Ok(Bytes::copy_from_slice(text.to_str()?.as_bytes()));
+    }
+    of_buffer(obj)?.ok_or_else(|| errors::wrong_type("bytes, a buffer, a str or ZBytes", obj))
+}
+
+/// As [`extract`], for what may be left out.
+pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
+    obj.filter(|obj| !obj.is_none()).map(extract).transpose()
+}
+
+/// The bytes of a buffer; `None` where the object is none.
+pub(crate) fn of_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
+    if let Ok(bytes) = obj.cast::<PyBytes>() {
+        if bytes.as_bytes().len() < SHARE_FROM {
+            return Ok(Some(Bytes::copy_from_slice(bytes.as_bytes())));
+        }
+        return Ok(Some(Bytes::from_owner(PyBackedBytes::from(bytes.clone()))));
+    }
+    if let Ok(zbytes) = obj.cast::<PyZBytes>() {
+        return Ok(Some(zbytes.get().0.clone()));
+    }
+    if let Ok(array) = obj.cast::<PyByteArray>() {
+        return Ok(Some(array.to_vec().into()));
+    }
+    let buffer = match PyUntypedBuffer::get(obj) {
+        Ok(buffer) if buffer.is_c_contiguous() => buffer,
+        // Without dimensions, or with strides: Python knows how to walk them, and rarely has to.
+        _ => {
+            return match PyMemoryView::from(obj) {
+                Ok(view) => of_buffer(&view.call_method0("tobytes")?),
+                Err(error) if error.is_instance_of::<PyTypeError>(obj.py()) => Ok(None),
+                Err(error) => Err(error),
+            };
+        }
+    };
+    if buffer.len_bytes() == 0 {
+        return Ok(Some(Bytes::new()));
+    }
+    #[allow(unsafe_code, reason = "the buffer protocol hands out a pointer")]
+    // SAFETY: a C-contiguous exporter keeps `len_bytes` readable bytes at `buf_ptr` while the buffer is held.
+    // Writing to them meanwhile, from a thread without the lock, is the race of whoever does it.
+    let bytes = unsafe { core::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) };
+    Ok(Some(Bytes::copy_from_slice(bytes)))
+}
+
+impl PyZBytes {
+    fn text(&self, py: Python<'_>) -> PyResult<&str> {
+        str::from_utf8(&self.0).map_err(|error| errors::not_utf8(py, &self.0, error))
+    }
+}
+
+#[pymethods]
+impl PyZBytes {
+    #[new]
+    #[pyo3(signature = (bytes=None))]
+    fn new(bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        extract_option(bytes).map(|bytes| Self(bytes.unwrap_or_default()))
+    }
+
+    /// A copy as `bytes`.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0)
+    }
+
+    /// The content as text.
+    ///
+    /// Raises:
+    ///     UnicodeDecodeError: It is not UTF-8.
+    fn to_string(&self, py: Python<'_>) -> PyResult<&str> {
+        self.text(py)
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0)
+    }
+
+    fn __str__(&self, py: Python<'_>) -> PyResult<&str> {
+        self.text(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        const SHOWN: usize = 64;
+        let shown = PyBytes::new(py, &self.0[..self.0.len().min(SHOWN)]).repr()?;
+        Ok(match self.0.len().checked_sub(SHOWN) {
+            None | Some(0) => format!("ZBytes({shown})"),
+            Some(_) => format!("<ZBytes of {} bytes: {shown}...>", self.0.len()),
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __bool__(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyBytes::new(py, &self.0).hash()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = other.py();
+        let equal = if let Ok(other) = other.cast::<PyBytes>() {
+            self.0 == other.as_bytes()
+        } else if let Ok(other) = other.cast::<PyString>() {
+            self.0 == other.to_str()?.as_bytes()
+        } else if let Some(other) = of_buffer(other)? {
+            self.0 == other
+        } else {
+            return Ok(py.NotImplemented());
+        };
+        Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = index.py();
+        let Ok(slice) = index.cast::<PySlice>() else {
+            let index: isize = index.extract()?;
+            let len = self.0.len();
+            let at = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
+            let byte = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.0.get(at));
+            let byte = byte.ok_or_else(|| errors::out_of_range("ZBytes"))?;
+            return Ok(byte.into_pyobject(py)?.into_any().unbind());
+        };
+        // A length is at most isize::MAX.
+        let range = slice.indices(isize::try_from(self.0.len())?)?;
+        let part = if range.step == 1 && range.slicelength > 0 {
+            let start = usize::try_from(range.start)?;
+            self.0.slice(start..start + range.slicelength)
+        } else {
+            let at = |n: usize| range.start + range.step * n as isize;
+            (0..range.slicelength).map(|n| self.0[at(n) as usize]).collect()
+        };
+        Ok(Py::new(py, Self(part))?.into_any())
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyMemoryView::from(slf.as_any())?.try_iter()?.into_any())
+    }
+
+    /// What `memoryview` does, under the name by which `collections.abc.Buffer` knows a buffer; an
+    /// interpreter before 3.12 does not add it by itself.
+    fn __buffer__<'py>(slf: &Bound<'py, Self>, flags: c_int) -> PyResult<Bound<'py, PyMemoryView>> {
+        if flags & ffi::PyBUF_WRITABLE != 0 {
+            return Err(errors::read_only());
+        }
+        PyMemoryView::from(slf.as_any())
+    }
+
+    #[allow(unsafe_code, reason = "the buffer protocol is a C interface")]
+    unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let bytes = &slf.get().0;
+        // SAFETY: the interpreter passes a valid view. The bytes never change or move while `slf`, which the
+        // view keeps alive, exists; the view is marked read-only.
+        let result = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                bytes.as_ptr().cast_mut().cast(),
+                isize::try_from(bytes.len())?,
+                1,
+                flags,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
+        (slf.get_type(), (PyBytes::new(slf.py(), &slf.get().0),))
+    }
+}

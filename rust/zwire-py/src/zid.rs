@@ -1,0 +1,44 @@
+//! `ZenohId`: the id of a node.
+
+use crate::errors;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyType},
+};
+use zwire_proto::zenoh::ZenohId;
+
+/// The id of a node: a number of up to 128 bits, written in lower-case hexadecimal without leading zeros.
+///
+/// `bytes(zid)` gives all 16 bytes, the lowest first.
+///
+/// Raises:
+///     InvalidValue: The text is no id.
+#[pyclass(name = "ZenohId", module = "zwire.zenoh", frozen, eq, ord, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PyZenohId(pub(crate) ZenohId);
+
+#[pymethods]
+impl PyZenohId {
+    #[new]
+    fn new(py: Python<'_>, text: &str) -> PyResult<Self> {
+        text.parse()
+            .map(Self)
+            .map_err(|error: zwire_proto::zenoh::zid::ZenohIdError| errors::invalid(py, error.to_string()))
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_le_bytes())
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
+        (slf.get_type(), (slf.get().0.to_string(),))
+    }
+}
