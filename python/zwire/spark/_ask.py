@@ -1,0 +1,176 @@
+"""Asks the queries of one partition, several at a time, and gives their replies in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+
+from zwire.errors import KeyExprError, QueryError, TransportError
+from zwire.spark._sessions import session
+from zwire.spark._settings import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from zwire.spark._settings import IntoConfig
+    from zwire.zenoh import Handler, Reply
+
+OnErrorReply: TypeAlias = Literal["rows", "raise"]
+Target: TypeAlias = Literal["best_matching", "all", "all_complete"]
+Consolidation: TypeAlias = Literal["auto", "none", "monotonic", "latest"]
+
+
+class ReplyRow(NamedTuple):
+    """A reply: a row of ``schema.REPLY``."""
+
+    key: str | None
+    """Key of the sample."""
+    payload: bytes | None
+    """Its value, or the bytes of an error reply."""
+    encoding: str | None
+    """What the payload is."""
+    timestamp: datetime | None
+    """Time of the sample, in UTC."""
+    replier: str | None
+    """Id of the node that answered, where it says so."""
+    error: str | None
+    """An error reply as text, or why there is no reply."""
+
+
+class Question(NamedTuple):
+    """A selector, and what goes with it."""
+
+    selector: str | None
+    payload: bytes | str | None = None
+
+
+class GetKeywords(TypedDict, total=False):
+    """Options of a get by keyword."""
+
+    timeout: float
+    target: Target
+    consolidation: Consolidation
+    in_flight: int
+    errors: OnErrorReply
+
+
+@dataclass(frozen=True)
+class GetOptions:
+    """How queries are asked; it goes to the workers, so everything in it pickles."""
+
+    config: str
+    timeout: float
+    target: Target
+    consolidation: Consolidation
+    in_flight: int
+    errors: OnErrorReply
+
+
+def get_options(
+    config: IntoConfig,
+    *,
+    timeout: float = 10.0,
+    target: Target = "best_matching",
+    consolidation: Consolidation = "auto",
+    in_flight: int = 32,
+    errors: OnErrorReply = "rows",
+) -> GetOptions:
+    """Check the options of a get where they are given, not in the first task."""
+    for name, given, allowed in (
+        ("target", target, ("best_matching", "all", "all_complete")),
+        ("consolidation", consolidation, ("auto", "none", "monotonic", "latest")),
+        ("errors", errors, ("rows", "raise")),
+    ):
+        if given not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {given!r}")
+    if in_flight < 1:
+        raise ValueError(f"in_flight must be at least 1, not {in_flight}")
+    if timeout <= 0:
+        raise ValueError(f"timeout must be positive, not {timeout}")
+    return GetOptions(settings(config), float(timeout), target, consolidation, in_flight, errors)
+
+
+def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[ReplyRow]]:
+    """Give the replies to each question, in the order of the questions."""
+    shared = session(options.config)
+    from zwire import zenoh
+
+    target = zenoh.QueryTarget[options.target.upper()]
+    consolidation = zenoh.ConsolidationMode[options.consolidation.upper()]
+    waiting: deque[tuple[Question, Handler[Reply] | str]] = deque()
+
+    def start(question: Question) -> None:
+        selector, payload = question
+        answers: Handler[Reply] | str
+        if selector is None:
+            answers = "the selector is null"
+        else:
+            try:
+                answers = shared.get(
+                    selector,
+                    target=target,
+                    consolidation=consolidation,
+                    timeout=options.timeout,
+                    payload=payload,
+                )
+            except KeyExprError as error:
+                answers = str(error)
+        waiting.append((question, answers))
+
+    coming = iter(questions)
+    for question in islice(coming, options.in_flight):
+        start(question)
+    while waiting:
+        question, answers = waiting.popleft()
+        rows = [_failed(answers)] if isinstance(answers, str) else _rows(answers, options.timeout)
+        if options.errors == "raise":
+            _raise_first(question, rows)
+        # One is done, so the next one may go.
+        for following in islice(coming, 1):
+            start(following)
+        yield rows
+
+
+def _rows(answers: Handler[Reply], timeout: float) -> list[ReplyRow]:
+    rows = [_row(reply) for reply in answers]
+    if answers.end == "timed_out":
+        # The session itself puts an error where the missing replies would be.
+        rows[-1] = _failed(f"no complete answer within {timeout} s")
+    elif answers.end == "link_lost":
+        rows.append(_failed("the link was lost before all answers had come"))
+    if answers.dropped:
+        rows.append(_failed(f"{answers.dropped} replies were dropped: too many at once, lower in_flight"))
+    return rows
+
+
+def _row(reply: Reply) -> ReplyRow:
+    replier = None if reply.replier_id is None else str(reply.replier_id.zid)
+    sample = reply.ok
+    if sample is None:
+        error = reply.err
+        assert error is not None  # noqa: S101 - a reply is one or the other
+        payload = error.payload.to_bytes()
+        text = payload.decode(errors="replace")
+        return ReplyRow(None, payload, str(error.encoding), None, replier, text)
+    time = None if sample.timestamp is None else sample.timestamp.get_time()
+    key = str(sample.key_expr)
+    if sample.kind.name == "DELETE":
+        return ReplyRow(key, None, None, time, replier, None)
+    return ReplyRow(key, sample.payload.to_bytes(), str(sample.encoding), time, replier, None)
+
+
+def _failed(reason: str) -> ReplyRow:
+    return ReplyRow(None, None, None, None, None, reason)
+
+
+def _raise_first(question: Question, rows: list[ReplyRow]) -> None:
+    for row in rows:
+        if row.error is None:
+            continue
+        message = f"{question.selector}: {row.error}"
+        if row.encoding is None:
+            raise TransportError(message)
+        raise QueryError(message, payload=row.payload, encoding=row.encoding)

@@ -1,0 +1,234 @@
+"""Sends the rows of one partition, and makes sure that the hub has got them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+
+from zwire.errors import LinkClosed, RowError, TimedOut
+from zwire.spark import schema
+from zwire.spark._sessions import session
+from zwire.spark._settings import settings, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from zwire.spark._settings import IntoConfig
+    from zwire.zenoh import CongestionControl, Priority
+
+Congestion: TypeAlias = Literal["block", "block_first", "drop"]
+OnBadRow: TypeAlias = Literal["raise", "skip"]
+Confirm: TypeAlias = Literal["hub", "none"]
+
+_log = logging.getLogger("zwire.spark")
+
+
+class PutSummary(NamedTuple):
+    """What became of the rows of a partition: a row of ``schema.SUMMARY``."""
+
+    rows: int
+    """Handed to the network."""
+    bytes: int
+    """Payload of those."""
+    dropped: int
+    """Bad rows that were skipped, and what congestion control dropped."""
+    seconds: float
+    """From the first row to the confirmation of the last."""
+
+
+class PutKeywords(TypedDict, total=False):
+    """Options of a put by keyword."""
+
+    key: str | None
+    congestion: Congestion
+    priority: int
+    express: bool
+    errors: OnBadRow
+    confirm: Confirm
+    confirm_timeout: float
+
+
+@dataclass(frozen=True)
+class PutOptions:
+    """How rows are sent; it goes to the workers, so everything in it pickles."""
+
+    config: str
+    key: str | None
+    congestion: Congestion
+    priority: int
+    express: bool
+    errors: OnBadRow
+    confirm: Confirm
+    confirm_timeout: float
+
+
+def put_options(
+    config: IntoConfig,
+    *,
+    key: str | None = None,
+    congestion: Congestion = "block",
+    priority: int = 5,
+    express: bool = False,
+    errors: OnBadRow = "raise",
+    confirm: Confirm = "hub",
+    confirm_timeout: float = 30.0,
+) -> PutOptions:
+    """Check the options of a put where they are given, not in the first task."""
+    from zwire.zenoh import KeyExpr
+
+    for name, given, allowed in (
+        ("congestion", congestion, ("block", "block_first", "drop")),
+        ("errors", errors, ("raise", "skip")),
+        ("confirm", confirm, ("hub", "none")),
+        ("priority", priority, range(1, 8)),
+    ):
+        if given not in allowed:
+            choices = ", ".join(map(str, allowed))
+            raise ValueError(f"{name} must be one of {choices}, not {given!r}")
+    if confirm_timeout <= 0:
+        raise ValueError(f"confirm_timeout must be positive, not {confirm_timeout}")
+    return PutOptions(
+        settings(config),
+        None if key is None else str(KeyExpr(key)),
+        congestion,
+        priority,
+        express,
+        errors,
+        confirm,
+        float(confirm_timeout),
+    )
+
+
+def send(options: PutOptions, batches: Iterable[pa.RecordBatch]) -> PutSummary:
+    """Send a partition. An empty one opens no session."""
+    sender: Sender | None = None
+    for batch in batches:
+        if batch.num_rows:
+            sender = sender or Sender(options)
+            sender.send(batch)
+    return PutSummary(0, 0, 0, 0.0) if sender is None else sender.finish()
+
+
+class Sender:
+    """Sends one partition: batches in, a summary at the end."""
+
+    def __init__(self, options: PutOptions) -> None:
+        from zwire import zenoh
+
+        self.options = options
+        self.session = session(options.config)
+        self.qos: dict[str, CongestionControl | Priority | bool] = {
+            "congestion_control": zenoh.CongestionControl[options.congestion.upper()],
+            "priority": zenoh.Priority(options.priority),
+            "express": options.express,
+        }
+        self.start = time.monotonic()
+        self.rows = self.bytes = self.skipped = 0
+        stats = self.session.stats()
+        self.links = stats["session.links_up"]
+        self.congested = stats.get("link.tx_dropped", 0)
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send the rows of a batch; waits as long as congestion control says."""
+        batch = _with_deletions(batch)
+        at = 0
+        while at < batch.num_rows:
+            rest = batch.slice(at) if at else batch
+            try:
+                summary = self.session.put_batch(rest, key_expr=self.options.key, **self.qos)  # type: ignore[arg-type]  # one dictionary, three types
+            except RowError as error:
+                sent = error.row or 0
+                bad = self._named(sent, error.key, error.reason)
+                if self.options.errors == "raise":
+                    raise bad from None
+                _log.warning("skipped %s", bad)
+                self.rows += sent
+                self.bytes += _payload_bytes(rest.slice(0, sent))
+                self.skipped += 1
+                at += sent + 1
+                continue
+            if summary.first_unmatched is not None:
+                key = self.options.key or batch.column("key")[at + summary.first_unmatched].as_py()
+                where = ", ".join(value(self.options.config, "connect/endpoints"))
+                raise self._named(summary.first_unmatched, key, f"there is no link to {where}")
+            self.rows += summary.rows
+            self.bytes += summary.bytes
+            return
+
+    def _named(self, row: int, key: str | None, reason: str | None) -> RowError:
+        number = self.rows + self.skipped + row
+        shown = "" if key is None else f", key {key!r}"
+        return RowError(f"row {number} of the partition{shown}: {reason}", row=number, key=key, reason=reason)
+
+    def finish(self) -> PutSummary:
+        """Wait until the hub has everything, and sum up."""
+        if self.options.confirm == "hub" and self.rows:
+            self._confirm()
+        stats = self.session.stats()
+        if stats["session.links_up"] != self.links:
+            raise LinkClosed(
+                f"the link was lost while {self.rows} rows were sent, and some of them with it; "
+                "sending the partition again sends all of them",
+                by_peer=True,
+            )
+        dropped = self.skipped + max(0, stats.get("link.tx_dropped", 0) - self.congested)
+        return PutSummary(self.rows, self.bytes, dropped, time.monotonic() - self.start)
+
+    def _confirm(self) -> None:
+        """Ask something that nobody answers.
+
+        The hub ends such a query itself, and it takes what comes over a link in order. The lowest priority
+        goes last, so that everything else is through when the end of the query comes back.
+        """
+        from zwire import zenoh
+
+        seconds = self.options.confirm_timeout
+        # No wild key matches a chunk that begins with @, so no queryable of an application is asked.
+        replies = self.session.get(
+            f"@zwire/barrier/{os.urandom(8).hex()}",
+            timeout=seconds,
+            priority=zenoh.Priority.BACKGROUND,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+        )
+        for _ in replies:
+            pass
+        if replies.end == "timed_out":
+            raise TimedOut(f"the hub has not confirmed {self.rows} rows within {seconds} s", seconds=seconds)
+        if replies.end == "link_lost":
+            raise LinkClosed(f"the link was lost before the hub had confirmed {self.rows} rows", by_peer=True)
+
+
+def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Say ``del`` where a payload is null, unless the rows have a kind already."""
+    if "kind" in batch.schema.names or "payload" not in batch.schema.names:
+        return batch
+    payload = batch.column("payload")
+    if not payload.null_count:
+        return batch
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = pc.if_else(payload.is_null(), pa.scalar("del"), pa.scalar("put"))
+    return pa.RecordBatch.from_arrays([*batch.columns, kind], names=[*batch.schema.names, "kind"])
+
+
+def _payload_bytes(batch: pa.RecordBatch) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0)
+
+
+def check_columns(names: list[str], *, key: str | None) -> None:
+    """Refuse columns that mean nothing, and the lack of those that have to be there."""
+    known = schema.PUT.names
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"column {unknown[0]!r} is not one of {', '.join(known)}")
+    for name in ("payload",) if key is not None else ("key", "payload"):
+        if name not in names:
+            raise ValueError(f"there is no column {name!r}")

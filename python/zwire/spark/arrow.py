@@ -1,0 +1,175 @@
+"""The same for DataFrames, classic and Connect: Arrow in, Arrow out, nothing of Python for each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from zwire.spark import schema
+from zwire.spark._ask import GetOptions, Question, ask, get_options
+from zwire.spark._send import PutOptions, check_columns, put_options, send
+from zwire.spark.batch import BYTES, ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from zwire.spark._ask import GetKeywords, ReplyRow
+    from zwire.spark._send import PutKeywords
+    from zwire.spark._settings import IntoConfig
+
+__all__ = ["get", "put"]
+
+
+@dataclass(frozen=True)
+class _Put:
+    options: PutOptions
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        summary = send(self.options, batches)
+        yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.SUMMARY.arrow())
+
+
+def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> DataFrame:
+    """Publish the rows of a DataFrame; gives a row of ``schema.SUMMARY`` for each partition.
+
+    Columns go by name: those of ``schema.PUT``, of which ``key`` and ``payload`` have to be there. A null
+    payload is a deletion. As everything in Spark this is lazy: nothing is sent before an action such as
+    ``collect()``, and each action sends again.
+
+    A row is sent when there is room for it, and waits for room otherwise. The hub has got every row of a
+    partition when its summary comes. A task that fails is started again by Spark and sends its partition from
+    the beginning, so rows arrive at least once, some of them twice; give rows a time stamp or number of their
+    own where that matters.
+
+    Args:
+        df: What to publish.
+        config: Where to, see :func:`zwire.spark.session`. What a full queue waits for at most is its key
+            ``transport/link/tx/queue/congestion_control/block/wait_before_close`` (5 s without progress).
+        **options: ``key``: for all rows, instead of a column. ``congestion``: ``block`` (default),
+            ``block_first`` or ``drop``, for rows that say nothing; so are ``priority`` (5) and ``express``
+            (False). ``errors``: ``raise`` (default) ends the task at the first bad row and names row, key and
+            reason; ``skip`` logs it to ``zwire.spark`` and counts it as dropped. ``confirm``: ``hub``
+            (default) waits until the hub has everything, at most ``confirm_timeout`` (30) seconds; ``none``
+            does not.
+
+    Raises:
+        ValueError: A column or an option is wrong. Rows are checked in the tasks.
+    """
+    from pyspark.sql import functions as f
+
+    made = put_options(config, **options)
+    check_columns(df.columns, key=made.key)
+    # Spark casts better than it explains: an integer literal is an int, and we want a tinyint.
+    wanted = dict(schema.PUT.columns)
+    columns = []
+    for name, kind in df.dtypes:
+        if wanted[name] == "binary" and kind not in ("string", "binary"):
+            raise ValueError(f"column {name!r} must be string or binary, not {kind}")
+        fits = wanted[name] in ("binary", kind)
+        columns.append(f.col(name) if fits else f.col(name).cast(wanted[name]))
+    return df.select(columns).mapInArrow(_Put(made), schema.SUMMARY.ddl)
+
+
+@dataclass(frozen=True)
+class _Get:
+    options: GetOptions
+    selector: str
+    payload: str | None
+    left: bool
+    prefix: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from self._join(batch)
+
+    def _join(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        selectors = batch.column(self.selector).to_pylist()
+        payloads = batch.column(self.payload).to_pylist() if self.payload else [None] * len(selectors)
+        asked: list[int] = []
+        replies: list[ReplyRow | None] = []
+        size = 0
+        for number, rows in enumerate(ask(self.options, map(Question, selectors, payloads))):
+            found: list[ReplyRow | None] = list(rows)
+            if not found and self.left:
+                found = [None]
+            for reply in found:
+                asked.append(number)
+                replies.append(reply)
+                size += len(reply.payload) if reply is not None and reply.payload is not None else 0
+                if len(replies) >= ROWS or size >= BYTES:
+                    yield self._joined(batch, asked, replies)
+                    asked, replies, size = [], [], 0
+        if replies:
+            yield self._joined(batch, asked, replies)
+
+    def _joined(
+        self, batch: pa.RecordBatch, asked: list[int], replies: list[ReplyRow | None]
+    ) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        wanted = schema.REPLY.arrow()
+        nothing = (None,) * len(wanted)
+        cells = zip(*(nothing if reply is None else reply for reply in replies), strict=True)
+        columns = [pa.array(column, field.type) for column, field in zip(cells, wanted, strict=True)]
+        left = batch.take(pa.array(asked, pa.int64()))
+        fields = [field.with_name(self.prefix + field.name) for field in wanted]
+        return pa.RecordBatch.from_arrays(
+            [*left.columns, *columns], schema=pa.schema([*batch.schema, *fields])
+        )
+
+
+def get(
+    df: DataFrame,
+    selector_column: str,
+    config: IntoConfig,
+    *,
+    payload_column: str | None = None,
+    how: Literal["left", "inner"] = "left",
+    prefix: str = "",
+    **options: Unpack[GetKeywords],
+) -> DataFrame:
+    """Ask the selector of each row, and join the replies: the columns of the row, then ``schema.REPLY``.
+
+    A row with several replies comes out several times. Lazy as all of Spark; each action asks again, and so
+    does a task that is started again.
+
+    Args:
+        df: What to ask.
+        selector_column: Column with the selector, such as ``robot/1/log?from=10``.
+        config: Where to ask, see :func:`zwire.spark.session`.
+        payload_column: Column with a value that goes along with the query.
+        how: ``left`` keeps rows without a reply, with nulls; ``inner`` leaves them out.
+        prefix: In front of the names of the columns of replies, where they would collide with those of the
+        row. **options: ``timeout`` of a query (10 s), ``target`` (``best_matching``, ``all``,
+        ``all_complete``),
+            ``consolidation`` (``auto``, ``none``, ``monotonic``, ``latest``), ``in_flight``: queries under
+            way at once in a task (32), ``errors``: ``rows`` (default) or ``raise``, which ends the task at
+            the first error reply, timeout or lost link.
+
+    Raises:
+        ValueError: A column or an option is wrong.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    made = get_options(config, **options)
+    if how not in ("left", "inner"):
+        raise ValueError(f"how must be left or inner, not {how!r}")
+    kinds = dict(df.dtypes)
+    for name, allowed in ((selector_column, ("string",)), (payload_column, ("string", "binary"))):
+        if name is None:
+            continue
+        if name not in kinds:
+            raise ValueError(f"there is no column {name!r}")
+        if kinds[name] not in allowed:
+            raise ValueError(f"column {name!r} must be {' or '.join(allowed)}, not {kinds[name]}")
+    fields = [StructField(prefix + field.name, field.dataType) for field in schema.REPLY.spark()]
+    for field in fields:
+        if field.name in kinds:
+            raise ValueError(f"there is a column {field.name!r} already: give a prefix for those of replies")
+    function = _Get(made, selector_column, payload_column, how == "left", prefix)
+    return df.mapInArrow(function, StructType([*df.schema.fields, *fields]))

@@ -1,0 +1,119 @@
+"""Row schemas of everything that goes into Spark or comes out, each in one place.
+
+Flat columns, all nullable, and only types that Spark takes from Arrow without a conversion: no dictionaries,
+no unsigned integers, no nanoseconds. ``schema.REPLY.ddl`` is for SQL and ``createDataFrame``, ``.spark()``
+for ``mapInArrow``, ``.arrow()`` for pyarrow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["PUT", "REPLY", "SUMMARY", "RowSchema"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowSchema:
+    """Names and SQL types of columns, in order."""
+
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def ddl(self) -> str:
+        """The schema as a DDL text."""
+        return ", ".join(f"`{name}` {kind}" for name, kind in self.columns)
+
+    def arrow(self) -> pa.Schema:
+        """Give the schema for pyarrow."""
+        return _arrow(self)
+
+    def spark(self) -> StructType:
+        """Give the schema for Spark."""
+        return _spark(self)
+
+
+@functools.cache
+def _arrow(schema: RowSchema) -> pa.Schema:
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
+    return pa.schema([pa.field(name, types[kind]) for name, kind in schema.columns])
+
+
+def _spark(schema: RowSchema) -> StructType:
+    from pyspark.sql import types
+
+    kinds = {
+        "string": types.StringType,
+        "binary": types.BinaryType,
+        "boolean": types.BooleanType,
+        "tinyint": types.ByteType,
+        "int": types.IntegerType,
+        "bigint": types.LongType,
+        "double": types.DoubleType,
+        "timestamp": types.TimestampType,
+    }
+    return types.StructType([types.StructField(name, kinds[kind]()) for name, kind in schema.columns])
+
+
+PUT = RowSchema(
+    (
+        ("key", "string"),
+        ("payload", "binary"),
+        ("encoding", "string"),
+        ("attachment", "binary"),
+        ("kind", "string"),
+        ("priority", "tinyint"),
+        ("congestion", "string"),
+        ("express", "boolean"),
+    )
+)
+"""What ``put`` takes. Only ``key`` and ``payload`` have to be there; a null payload is a deletion.
+
+``kind`` is ``put`` or ``del``, ``priority`` 1 (real time) to 7 (background), ``congestion`` ``drop``,
+``block`` or ``block_first``. ``payload`` and ``attachment`` may also be strings.
+"""
+
+SUMMARY = RowSchema((("rows", "bigint"), ("bytes", "bigint"), ("dropped", "bigint"), ("seconds", "double")))
+"""What ``put`` gives, a row for each partition.
+
+``rows`` were handed to the network with ``bytes`` of payload; ``dropped`` were not, or fell to congestion
+control.
+"""
+
+REPLY = RowSchema(
+    (
+        ("key", "string"),
+        ("payload", "binary"),
+        ("encoding", "string"),
+        ("timestamp", "timestamp"),
+        ("replier", "string"),
+        ("error", "string"),
+    )
+)
+"""What ``get`` gives, a row for each reply.
+
+Of a deletion ``payload`` and ``encoding`` are null. An error reply has ``error``, and its bytes in
+``payload``; a query that nobody could answer any more (its time was up, the link was lost) has ``error``
+alone. ``replier`` is the id of the node that answered, where it says so.
+"""

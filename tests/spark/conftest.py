@@ -1,0 +1,91 @@
+"""One Spark for the whole run, and a hub in this process that its workers talk to."""
+
+import os
+import sys
+import time
+
+import pytest
+
+from zwire import zenoh
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "FATAL",
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Output of our functions has to be exact, not only such that Spark can make do with it.
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "/tests/spark/" in str(item.path):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    # A second attempt of tasks, so that retries can be seen.
+    builder = SparkSession.builder.master("local[2,2]").appName("zwire tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+    session = builder.config("spark.local.dir", str(folder / "local")).getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def functions_travel_by_value(request):
+    """Workers cannot import test modules, so their functions are sent as they are."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+@pytest.fixture
+def hub():
+    with zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as session:
+        yield session
+
+
+@pytest.fixture
+def endpoint(hub):
+    return hub.listening()[0]
+
+
+@pytest.fixture
+def client(endpoint):
+    with zenoh.open({"mode": "client", "connect/endpoints": [endpoint]}) as session:
+        yield session
+
+
+@pytest.fixture
+def collected():
+    """Takes samples from a subscriber until there are that many, and a moment more: for what is too much."""
+
+    def collect(subscriber, count, seconds=20.0):
+        end = time.monotonic() + seconds
+        samples = []
+        while len(samples) < count and time.monotonic() < end:
+            samples += subscriber.recv_many(count, timeout=0.2)
+        return samples + subscriber.recv_many(1000, timeout=0.1)
+
+    return collect

@@ -1,0 +1,57 @@
+"""The same functions through Spark Connect, whose client cannot live in one process with the classic one."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession, functions as f
+import zwire.spark as zs
+
+endpoint = sys.argv[1]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(spark).__module__, type(spark)
+df = spark.range(1000).select(
+    f.concat(f.lit("connect/"), f.col("id")).alias("key"), f.col("id").cast("string").alias("payload")
+)
+summary = zs.put(df, endpoint).collect()
+assert sum(row.rows for row in summary) == 1000, summary
+asked = spark.range(10).select(f.concat(f.lit("twice/"), f.col("id")).alias("ask"), "id")
+rows = zs.get(asked, "ask", endpoint).collect()
+assert [int(bytes(row.payload)) for row in rows] == [2 * row.id for row in rows], rows
+assert len(rows) == 10
+assert rows[0].asDict().keys() == {"ask", "id", *zs.schema.REPLY.names}
+try:
+    zs.put(spark.createDataFrame([("a//b", b"x")], "key string, payload binary"), endpoint).collect()
+except Exception as error:
+    assert "key 'a//b': a key expression has no empty chunk" in str(error), error
+else:
+    raise AssertionError("a bad row was sent")
+print("done")
+spark.stop()
+"""
+
+
+@pytest.mark.timeout(170)
+def test_everything_works_through_connect(endpoint, client, collected, tmp_path):
+    subscriber = client.declare_subscriber("connect/*")
+    queryable = client.declare_queryable(
+        "twice/*", lambda q: q.reply(q.key_expr, str(2 * int(str(q.key_expr).split("/")[1])))
+    )
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, endpoint],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert result.stdout.endswith("done\n")
+    assert len(collected(subscriber, 1000)) == 1000
+    queryable.undeclare()
