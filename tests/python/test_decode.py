@@ -1,0 +1,324 @@
+"""Decoding captures from Python and from the command line.
+
+What is in the captures is checked by the tests of the core, fact by fact; here it is that all ways out say
+the same.
+"""
+
+import base64
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+from zwire.capture import Decoder, decode
+from zwire.cli import main
+from zwire.errors import DecodeError
+
+CAPTURES = Path(__file__).resolve().parents[1] / "vectors" / "captures"
+
+FIELDS = [
+    "ts",
+    "src",
+    "dst",
+    "protocol",
+    "message",
+    "kind",
+    "key",
+    "scope",
+    "suffix",
+    "payload",
+    "encoding",
+    "timestamp",
+    "attachment",
+    "priority",
+    "congestion",
+    "express",
+    "request_id",
+    "parameters",
+    "consolidation",
+    "target",
+    "sn",
+    "error",
+    "offset",
+]
+
+# Small captures of each kind of link and message.
+NAMES = [
+    "pubsub-basic",
+    "declared-keyexpr",
+    "query",
+    "router",
+    "compression",
+    "old-version",
+    "udp",
+    "scouting",
+]
+
+
+def path(name):
+    (found,) = CAPTURES.glob(f"zenoh-{name}.pcap*.gz")
+    return found
+
+
+def lines(decoder):
+    text = b"".join(iter(decoder.jsonl, b""))
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def table(decoder):
+    return pa.Table.from_batches([pa.record_batch(batch) for batch in decoder], schema=pa.schema(decoder))
+
+
+def as_json(row):
+    """A row of a table as the line that says the same."""
+    row = dict(row)
+    row["ts"] = pytest.approx(row["ts"].timestamp(), abs=1e-6)
+    for field in ("payload", "attachment"):
+        if row[field] is not None:
+            row[field] = base64.b64encode(row[field]).decode()
+    return row
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_and_lines_say_the_same(name):
+    expected = lines(decode(path(name)))
+    rows = table(decode(path(name))).to_pylist()
+    assert len(rows) == len(expected) > 20
+    for row, line in zip(rows, expected, strict=True):
+        assert list(line) == FIELDS == list(row)
+        assert as_json(row) == line
+
+
+def test_the_types_are_those_that_spark_takes():
+    schema = pa.schema(decode(path("query")))
+    text, number = pa.string(), pa.int64()
+    assert schema.names == FIELDS
+    assert all(field.nullable for field in schema)
+    expected = dict.fromkeys(FIELDS, text) | {
+        "ts": pa.timestamp("us", "UTC"),
+        "payload": pa.binary(),
+        "attachment": pa.binary(),
+        "priority": pa.int8(),
+        "express": pa.bool_(),
+        "scope": pa.int32(),
+        "request_id": number,
+        "sn": number,
+        "offset": number,
+    }
+    assert {field.name: field.type for field in schema} == expected
+    assert table(decode(path("query"))).schema == schema
+
+
+def test_a_decoder_is_an_arrow_stream():
+    expected = table(decode(path("query")))
+    assert pa.table(decode(path("query"))) == expected
+    with pa.RecordBatchReader.from_stream(decode(path("query"), max_rows=10)) as reader:
+        assert reader.read_all() == expected
+
+
+def test_an_error_of_a_stream_names_the_file(tmp_path):
+    (tmp_path / "x.pcap").write_bytes(b"no capture at all")
+    with pytest.raises(pa.ArrowInvalid, match=r"x\.pcap"):
+        pa.table(decode(tmp_path / "x.pcap"))
+
+
+def test_batches_are_bounded_in_rows_and_bytes():
+    whole = table(decode(path("fragmented")))
+    batches = [pa.record_batch(batch) for batch in decode(path("fragmented"), max_rows=7)]
+    assert {batch.num_rows for batch in batches[:-1]} == {7}
+    assert pa.Table.from_batches(batches) == whole
+    bound = 100_000
+    batches = [pa.record_batch(batch) for batch in decode(path("fragmented"), max_bytes=bound)]
+    assert pa.Table.from_batches(batches) == whole
+    for batch in batches:
+        payload = sum(len(value or b"") for value in batch["payload"].to_pylist())
+        assert payload <= bound or batch.num_rows == 1
+    with pytest.raises(ValueError, match="max_rows"):
+        decode(path("query"), max_rows=0)
+
+
+def test_sources_are_paths_and_buffers_packed_or_not(tmp_path):
+    expected = lines(decode(path("query")))
+    packed = path("query").read_bytes()
+    plain = gzip.decompress(packed)
+    (tmp_path / "plain.pcap").write_bytes(plain)
+    for source in (
+        packed,
+        plain,
+        memoryview(plain),
+        bytearray(packed),
+        str(path("query")),
+        tmp_path / "plain.pcap",
+    ):
+        assert lines(decode(source)) == expected
+    two = decode(plain, path("query"))
+    assert two.size == len(plain) + len(packed)
+    assert two.position == 0
+    assert lines(two) == expected * 2
+    assert two.position == two.size
+
+
+def test_a_port_can_be_forced():
+    late = gzip.decompress(path("pubsub-basic").read_bytes())
+    # Twelve packets from the middle are too few to tell.
+    at, packets = 24, []
+    while at < len(late):
+        length = int.from_bytes(late[at + 8 : at + 12], "little")
+        packets.append(late[at : at + 16 + length])
+        at += 16 + length
+    few = late[:24] + b"".join(packets[200:203])
+    assert lines(decode(few)) == []
+    records = lines(decode(few, ports=[7447]))
+    pushes = [record for record in records if record["message"] == "push"]
+    assert pushes
+    assert all(
+        record["key"] is None and record["scope"] and record["suffix"] is not None for record in pushes
+    )
+
+
+def test_what_is_no_capture_is_an_error(tmp_path):
+    with pytest.raises(DecodeError) as caught:
+        list(decode(b"no capture at all"))
+    assert caught.value.reading
+    (tmp_path / "empty.pcap").write_bytes(b"")
+    with pytest.raises(DecodeError, match=r"empty\.pcap"):
+        list(decode(tmp_path / "empty.pcap"))
+    with pytest.raises(FileNotFoundError) as missing:
+        decode(tmp_path / "missing.pcap").jsonl()
+    assert missing.value.filename == str(tmp_path / "missing.pcap")
+    with pytest.raises(TypeError, match="capture"):
+        decode(7)
+    # The source behind a bad one is read.
+    both = decode(b"no capture at all", path("query"))
+    with pytest.raises(DecodeError):
+        both.jsonl()
+    assert len(lines(both)) == len(lines(decode(path("query"))))
+
+
+def test_a_cut_file_is_read_up_to_there():
+    plain = gzip.decompress(path("query").read_bytes())
+    records = lines(decode(plain[: len(plain) // 2]))
+    assert len(records) > 50
+    assert records[-1]["message"] == "error" or any(record["message"] == "error" for record in records)
+    faults = [record for record in records if record["error"] and record["error"].startswith("capture file")]
+    assert len(faults) == 1
+    assert faults[0]["src"] is None
+    assert faults[0]["offset"] > 0
+
+
+def test_threads_share_a_decoder():
+    decoder = decode(path("fragmented"), path("query"), max_rows=3)
+    rows = []
+
+    def take():
+        rows.extend(pa.record_batch(batch).num_rows for batch in decoder)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    expected = len(lines(decode(path("fragmented"), path("query"))))
+    assert sum(rows) == expected
+
+
+def test_cli_formats(tmp_path, capfdbinary):
+    source = str(path("query"))
+    expected = lines(decode(source))
+    assert main(["decode", source, "--format", "jsonl"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert [json.loads(line) for line in out.splitlines()] == expected
+    assert err == b"", "no bar without a terminal"
+    assert main(["decode", source]) == 0
+    out, _ = capfdbinary.readouterr()
+    assert len(out.splitlines()) == len(expected)
+    assert b" request query #1 store/temp/* " in out
+    arrow, parquet = tmp_path / "out.arrow", tmp_path / "out.parquet"
+    assert main(["decode", source, "--format", "arrow", "-o", str(arrow)]) == 0
+    assert main(["decode", source, source, "--format", "parquet", "-o", str(parquet)]) == 0
+    whole = table(decode(source))
+    with pa.ipc.open_stream(arrow) as reader:
+        assert reader.read_all() == whole
+    assert pa.parquet.read_table(parquet) == pa.concat_tables([whole, whole])
+
+
+def test_cli_reads_a_pipe():
+    plain = gzip.decompress(path("router").read_bytes())
+    command = [sys.executable, "-m", "zwire", "decode", "-", "--format", "jsonl"]
+    done = subprocess.run(command, input=plain, capture_output=True, check=True, timeout=20)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == lines(decode(plain))
+
+
+def test_cli_prints_while_it_is_captured():
+    plain = gzip.decompress(path("query").read_bytes())
+    command = [sys.executable, "-m", "zwire", "decode", "-", "--format", "jsonl"]
+    # Without a buffer: what is read ahead of the line would be lost to communicate().
+    with subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(plain[: len(plain) // 2])
+        process.stdin.flush()
+        # The rest of the capture is still to come.
+        assert json.loads(process.stdout.readline())["message"] == "init"
+        rest, _ = process.communicate(plain[len(plain) // 2 :], timeout=20)
+        assert process.returncode == 0
+    assert 1 + len(rest.splitlines()) == len(lines(decode(plain)))
+
+
+def test_cli_says_what_is_wrong(tmp_path, capsys):
+    assert main(["decode", str(tmp_path / "missing.pcap")]) == 1
+    assert "missing.pcap" in capsys.readouterr().err
+    (tmp_path / "x.pcap").write_text("no capture at all")
+    assert main(["decode", str(tmp_path / "x.pcap")]) == 1
+    assert "x.pcap" in capsys.readouterr().err
+    assert main(["decode", "x", "--port", "70000"]) == 2
+    assert main(["decode", "x", "--format", "xml"]) == 2
+
+
+def test_cli_draws_a_bar_on_a_terminal(tmp_path):
+    big = tmp_path / "big.pcap"
+    packed = path("bulk").read_bytes()
+    plain = gzip.decompress(packed)
+    big.write_bytes(plain)
+    leader, follower = pty.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "zwire",
+        "decode",
+        *([str(big)] * 6),
+        "--format",
+        "jsonl",
+        "-o",
+        os.devnull,
+    ]
+    with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL) as process:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(leader, 4096)
+            except OSError:  # Linux: nobody has the other end any more
+                break
+            if not piece:
+                break
+            seen += piece
+        assert process.wait(timeout=20) == 0
+    os.close(leader)
+    assert b"%" in seen
+    assert b"MB/s" in seen
+    assert seen.endswith(b"\r\x1b[K"), "the line is left clean"
+
+
+def test_the_decoder_does_not_pickle():
+    import copy
+
+    with pytest.raises(TypeError):
+        copy.copy(Decoder([]))

@@ -1,0 +1,97 @@
+"""The walls between the crates, read from what cargo resolves.
+
+Each guard also proves that it looked at something: a guard over an empty tree would pass for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("zwire-proto", "zwire-engine", "zwire-py")
+
+# Runtimes, sockets, randomness and Python: what the crate of bytes and rules must not be able to reach.
+NOT_IN_PROTO = re.compile(
+    r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|getrandom|fastrand|pyo3.*|zwire-engine|zwire-py"
+)
+# The wire code is ours.
+NOT_IN_PRODUCT = re.compile(r"zenoh.*|zmq.*|zeromq.*|rzmq|libzmq.*|libsodium.*|sodiumoxide")
+
+
+@functools.cache
+def metadata() -> dict:
+    cargo = shutil.which("cargo")
+    assert cargo, "cargo is needed to read the dependency tree"
+    out = subprocess.run(
+        [cargo, "metadata", "--format-version", "1", "--locked"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=25,
+    ).stdout
+    return json.loads(out)
+
+
+def dependencies(crate: str, *, dev: bool = False) -> set[str]:
+    """The names of everything that `crate` links to, at any depth; with `dev` its own tests too."""
+    tree = metadata()
+    names = {package["id"]: package["name"] for package in tree["packages"]}
+    nodes = {node["id"]: node for node in tree["resolve"]["nodes"]}
+    (root,) = (
+        package["id"]
+        for package in tree["packages"]
+        if package["name"] == crate and package["id"] in tree["workspace_members"]
+    )
+    found: set[str] = set()
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        kinds = {None, "dev"} if dev and node == root else {None}
+        for dependency in nodes[node]["deps"]:
+            if dependency["pkg"] in found or not kinds & {kind["kind"] for kind in dependency["dep_kinds"]}:
+                continue
+            found.add(dependency["pkg"])
+            todo.append(dependency["pkg"])
+    return {names[package] for package in found}
+
+
+def forbidden(names: set[str], pattern: re.Pattern[str]) -> list[str]:
+    return sorted(name for name in names if pattern.fullmatch(name))
+
+
+def test_the_proto_crate_reaches_no_runtime_no_socket_no_randomness_and_no_python():
+    tree = dependencies("zwire-proto")
+    assert "bytes" in tree, "the guard has read the wrong tree"
+    assert forbidden(tree, NOT_IN_PROTO) == []
+
+
+def test_the_engine_reaches_no_python():
+    tree = dependencies("zwire-engine")
+    assert {"zwire-proto", "tokio"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, re.compile(r"pyo3.*|zwire-py")) == []
+
+
+@pytest.mark.parametrize("crate", PRODUCT)
+def test_no_product_crate_links_to_wire_code_of_others(crate):
+    tree = dependencies(crate)
+    assert len(tree) > 3, "the guard has read the wrong tree"
+    assert forbidden(tree, NOT_IN_PRODUCT) == []
+
+
+def test_the_guards_see_what_they_forbid():
+    # The oracles of the codec's tests and the sockets of the engine are what the patterns look for.
+    assert "zenoh-codec" in forbidden(dependencies("zwire-proto", dev=True), NOT_IN_PRODUCT)
+    assert {"socket2", "tokio", "getrandom"} <= set(forbidden(dependencies("zwire-engine"), NOT_IN_PROTO))
+
+
+def test_every_workspace_member_is_a_product_crate():
+    tree = metadata()
+    members = {p["name"] for p in tree["packages"] if p["id"] in tree["workspace_members"]}
+    assert members == set(PRODUCT), "a new crate has to be added to the guards"

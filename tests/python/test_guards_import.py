@@ -1,0 +1,99 @@
+"""`import zwire` is cheap and quiet, and the layers above the binding keep to their imports."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zwire
+
+PACKAGE = Path(zwire.__file__).parent
+SPARK = PACKAGE / "spark"
+
+# What a process that only imports us must not have paid for.
+HEAVY = ("pyarrow", "pyspark", "pandas", "numpy", "matplotlib", "asyncio", "multiprocessing")
+
+PROBE = """
+import json, os, sys, time
+before = set(sys.modules)
+start = time.perf_counter()
+import {module}
+seconds = time.perf_counter() - start
+print(json.dumps({{
+    "seconds": seconds,
+    "threads": len(os.listdir("/proc/self/task")),
+    "modules": sorted(set(sys.modules) - before),
+}}))
+"""
+
+
+def probe(module: str) -> dict:
+    # -I: neither the folder of the tests nor the environment takes part.
+    out = subprocess.run(
+        [sys.executable, "-I", "-c", PROBE.format(module=module)],
+        check=True,
+        capture_output=True,
+        timeout=20,
+    ).stdout
+    return json.loads(out)
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, absolute."""
+    folder = ["zwire", *path.relative_to(PACKAGE).parent.parts]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = folder[: len(folder) - node.level + 1] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            found |= {".".join(base), *(".".join([*base, alias.name]) for alias in node.names)}
+    return found
+
+
+@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh"])
+def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
+    seen = probe(module)
+    assert module in seen["modules"], "the guard has imported something else"
+    assert "zwire._zwire" in probe("zwire.zenoh")["modules"]
+    assert seen["threads"] == 1
+    assert [name for name in seen["modules"] if name.split(".")[0] in HEAVY] == []
+
+
+@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh"])
+def test_importing_takes_less_than_50_ms(module):
+    # The best of several: the question is what the import costs, not what else the machine does.
+    assert min(probe(module)["seconds"] for _ in range(5)) < 0.050
+
+
+def test_the_probe_sees_threads_and_heavy_modules():
+    assert "numpy" in probe("numpy")["modules"]
+    assert (
+        probe("threading; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()")["threads"]
+        == 2
+    )
+
+
+def test_only_spark_helpers_and_the_demo_import_spark():
+    files = [path for path in PACKAGE.rglob("*.py") if SPARK not in path.parents]
+    assert len(files) > 3, "the guard has found no package"
+    users = {
+        path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for path in files
+        if any(name.split(".")[0] == "pyspark" for name in imports(path))
+    }
+    assert users <= {"demo", "_demo"}
+
+
+def test_the_import_reader_resolves_relative_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    (tmp_path / "spark").mkdir()
+    file = tmp_path / "spark" / "x.py"
+    file.write_text("import a.b\nfrom .. import _zwire\nfrom . import y\nfrom ..zenoh import Session\n")
+    assert imports(file) >= {"a.b", "zwire._zwire", "zwire.spark.y", "zwire.zenoh"}

@@ -1,0 +1,69 @@
+"""What the package promises about itself: a light import, nothing compiled that is not wrapped and typed."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import zwire
+from zwire import _zwire, capture, zenoh
+
+ROOT = Path(zwire.__file__).parent
+
+# Looked at from a process that has imported nothing else.
+PROBE = """
+import sys, time
+before = set(sys.modules)
+start = time.process_time()
+import zwire.zenoh
+seconds = time.process_time() - start
+import json, os
+loaded = sorted(set(sys.modules) - before)
+print(json.dumps([seconds, loaded, len(os.listdir('/proc/self/task'))]))
+"""
+
+# Exports for the package itself; programs use what is built on them.
+INNER = {"ArrowBatch", "PutSummary", "__version__", "close_all", "config_defaults", "put_batch"}
+
+
+def probe():
+    out = subprocess.run(
+        [sys.executable, "-c", PROBE], capture_output=True, check=True, text=True, timeout=25, cwd=ROOT.parent
+    )
+    return json.loads(out.stdout)
+
+
+def test_the_import_is_light():
+    # Best of three: a machine that is busy with something else says nothing about us.
+    seconds, loaded, threads = min(probe() for _ in range(3))
+    assert "zwire._zwire" in loaded
+    assert threads == 1
+    heavy = {"pyarrow", "pyspark", "numpy", "pandas", "asyncio", "ssl", "socket", "logging", "dataclasses"}
+    assert heavy.isdisjoint(loaded)
+    assert seconds < 0.05
+
+
+def test_everything_compiled_is_wrapped():
+    exported = set(_zwire.__all__)
+    assert len(exported) > 30, "the guard has not found the exports"
+    assert exported >= INNER
+    wrapped = {*zenoh.__all__, *zenoh.handlers.__all__, *capture.__all__}
+    assert exported - INNER - wrapped == set()
+
+
+def test_everything_compiled_is_in_the_stub():
+    names = set()
+    for node in ast.parse((ROOT / "_zwire.pyi").read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+    assert set(_zwire.__all__) - names == {"__version__"}
+
+
+def test_compiled_classes_cannot_be_changed_by_accident():
+    classes = [value for name in _zwire.__all__ if isinstance(value := getattr(_zwire, name), type)]
+    assert len(classes) > 30, "the guard has not found the classes"
+    assert (ROOT / "py.typed").exists()
+    for cls in classes:
+        # No instance dictionary: a misspelt attribute is an error, and objects stay small.
+        assert cls.__dictoffset__ == 0, cls

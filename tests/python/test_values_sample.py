@@ -1,0 +1,107 @@
+"""Samples, through a session that has no network."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from zwire.config import Scouting, SessionConfig
+from zwire.zenoh import (
+    CongestionControl,
+    Encoding,
+    EntityGlobalId,
+    KeyExpr,
+    Priority,
+    Reliability,
+    Sample,
+    SampleKind,
+    SourceInfo,
+    ZBytes,
+    ZenohId,
+    open,
+)
+
+
+@pytest.fixture(scope="module")
+def session():
+    with open(SessionConfig(mode="peer", listen=[], scouting=Scouting(multicast=False))) as session:
+        yield session
+
+
+@pytest.fixture
+def received(session):
+    """Publishes and gives what arrived."""
+    with session.declare_subscriber("values/**") as subscriber:
+
+        def receive(publish, *args, **options):
+            publish(*args, **options)
+            return subscriber.recv(timeout=10)
+
+        yield receive
+
+
+def test_a_sample_with_everything(session, received):
+    stamp = session.new_timestamp()
+    source = SourceInfo(EntityGlobalId(ZenohId("ab"), 7), 3)
+    sample = received(
+        session.put,
+        "values/a",
+        b"payload",
+        encoding="text/plain;utf8",
+        congestion_control=CongestionControl.BLOCK,
+        priority=Priority.REAL_TIME,
+        express=True,
+        attachment=b"beside",
+        timestamp=stamp,
+        source_info=source,
+    )
+    assert isinstance(sample, Sample)
+    assert sample.key_expr == KeyExpr("values/a")
+    assert sample.payload == ZBytes(b"payload")
+    assert sample.kind is SampleKind.PUT
+    assert sample.encoding == Encoding("text/plain;utf8")
+    assert sample.congestion_control is CongestionControl.BLOCK
+    assert sample.priority is Priority.REAL_TIME
+    assert sample.express is True
+    assert sample.reliability is Reliability.RELIABLE
+    assert sample.attachment == b"beside"
+    assert sample.timestamp == stamp
+    assert sample.source_info == source
+    assert repr(sample) == "<Sample values/a SampleKind.PUT ZBytes(b'payload') text/plain;utf8>"
+    assert pickle.loads(pickle.dumps(sample)) == sample
+    assert hash(pickle.loads(pickle.dumps(sample))) == hash(sample)
+
+
+def test_a_sample_with_nothing(session, received):
+    sample = received(session.delete, "values/a")
+    assert sample.kind is SampleKind.DELETE
+    assert sample.payload == b""
+    assert sample.encoding == Encoding.ZENOH_BYTES
+    assert sample.congestion_control is CongestionControl.DROP
+    assert sample.priority is Priority.DATA
+    assert sample.express is False
+    assert sample.timestamp is None
+    assert sample.attachment is None
+    assert sample.source_info is None
+    assert pickle.loads(pickle.dumps(sample)) == sample
+    assert sample != 1
+
+
+def test_an_empty_attachment_is_not_none(session, received):
+    assert received(session.put, "values/a", b"", attachment=b"").attachment == b""
+
+
+def test_samples_differ_by_what_they_hold(session, received):
+    first = received(session.put, "values/a", b"x")
+    assert received(session.put, "values/a", b"x") == first
+    assert received(session.put, "values/a", b"y") != first
+    assert received(session.put, "values/b", b"x") != first
+    assert received(session.put, "values/a", b"x", priority=Priority.DATA_LOW) != first
+
+
+def test_a_large_payload_stays_where_it_was(session, received):
+    content = bytes(range(256)) * 1024
+    sample = received(session.put, "values/a", content)
+    assert sample.payload == content
+    there, here = (np.frombuffer(part, "u1").ctypes.data for part in (content, sample.payload))
+    assert there == here
