@@ -1,0 +1,237 @@
+"""Starts nodes of either implementation and talks to them; every wait is bounded."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import queue
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+PEER = Path(__file__).with_name("peer.py")
+
+ZWIRE = "zwire"
+ECLIPSE = "eclipse"
+OLD = "eclipse-1.0"
+
+# How long a command may take unless the test says otherwise. On an idle machine it takes milliseconds.
+PATIENCE = 20.0
+
+
+class PeerError(AssertionError):
+    """A command failed in the peer."""
+
+
+def python_of(implementation):
+    """Interpreter and module."""
+    if implementation == ZWIRE:
+        return sys.executable, "zwire.zenoh"
+    if implementation == ECLIPSE:
+        return sys.executable, "zenoh"
+    python = os.environ.get("ZWIRE_OLD_PEER_PYTHON")
+    if not python:
+        pytest.skip("ZWIRE_OLD_PEER_PYTHON names no interpreter (`make test-interop` installs one)")
+    return python, "zenoh"
+
+
+class Peer:
+    """A child process that runs ``peer.py``."""
+
+    def __init__(self, implementation):
+        self.implementation = implementation
+        python, module = python_of(implementation)
+        self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
+        environment = {k: v for k, v in os.environ.items() if k not in ("ZENOH_CONFIG", "ZWIRE_CONFIG")}
+        self.process = subprocess.Popen(
+            [python, str(PEER), module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.stderr,
+            text=True,
+            env=environment,
+        )
+        self.answers = queue.Queue()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.answers.put(line)
+        self.answers.put(None)
+
+    def complaints(self):
+        """What the process wrote to its standard error."""
+        self.stderr.seek(0)
+        return self.stderr.read()
+
+    def send(self, op, **fields):
+        """Gives a command without waiting for its end."""
+        print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
+
+    def answer(self, within=PATIENCE):
+        """What the oldest command without an answer gave."""
+        try:
+            line = self.answers.get(timeout=within)
+        except queue.Empty:
+            raise PeerError(
+                f"{self.implementation} gave no answer within {within} s\n{self.complaints()}"
+            ) from None
+        if line is None:
+            raise PeerError(f"{self.implementation} ended ({self.process.wait(5)})\n{self.complaints()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise PeerError(f"{self.implementation}: {answer['error']}\n{self.complaints()}")
+        return answer["value"]
+
+    def __getattr__(self, op):
+        def call(within=PATIENCE, **fields):
+            self.send(op, **fields)
+            return self.answer(within)
+
+        return call
+
+    def kill(self):
+        """As a crash: nothing is said to anybody."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def end(self):
+        """Lets the process end by itself, with an open session; it must not hang."""
+        if self.process.poll() is None:
+            with contextlib.suppress(BrokenPipeError):
+                self.send("quit")
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+                raise PeerError(f"{self.implementation} did not end\n{self.complaints()}") from None
+            finally:
+                self._release()
+            return
+        self._release()
+
+    def _release(self):
+        self.reader.join(5)
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        self.stderr.close()
+
+
+def free_port():
+    """A port of loopback that nobody used a moment ago."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+QUIET = {"scouting/multicast/enabled": False}
+
+
+class Net:
+    """The nodes of one test."""
+
+    def __init__(self):
+        self.peers = []
+
+    def start(self, implementation):
+        """A process without a session."""
+        peer = Peer(implementation)
+        self.peers.append(peer)
+        return peer
+
+    def node(self, implementation, mode, listen=(), connect=(), **settings):
+        """A process with a session."""
+        peer = self.start(implementation)
+        peer.opened = peer.open(
+            settings={
+                **QUIET,
+                "mode": mode,
+                "listen/endpoints": list(listen),
+                "connect/endpoints": list(connect),
+                **settings,
+            }
+        )
+        return peer
+
+    def hub(self, implementation, port=None, **settings):
+        """A router on a port of its own."""
+        endpoint = f"tcp/127.0.0.1:{port or free_port()}"
+        peer = self.node(implementation, "router", listen=[endpoint], **settings)
+        peer.endpoint = endpoint
+        return peer
+
+    def client(self, implementation, hub, **settings):
+        """A client of a router or peer."""
+        return self.node(implementation, "client", connect=[hub.endpoint], **settings)
+
+    def end(self):
+        problems = []
+        for peer in reversed(self.peers):
+            try:
+                peer.end()
+            except PeerError as error:
+                problems.append(str(error))
+        assert not problems, "\n".join(problems)
+
+
+def shown(payload):
+    """How a peer reports these bytes."""
+    if len(payload) > 1024:
+        return {"size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+    return base64.b64encode(payload).decode()
+
+
+def random_bytes(size, seed):
+    """What a peer makes of ``{"size": ..., "seed": ...}``."""
+    return random.Random(seed).randbytes(size)
+
+
+def eventually(what, condition, within=5.0, period=0.02):
+    """Asks until the condition holds; its last value."""
+    end = time.monotonic() + within
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() >= end:
+            raise AssertionError(f"{what}: not within {within} s")
+        time.sleep(period)
+
+
+def subscribed(publisher, subscriber, key, **options):
+    """Subscribes with a collector ``sub`` and waits until a put of ``publisher`` gets there.
+
+    Declarations travel on their own; until they have, a put goes nowhere.
+    """
+    subscriber.subscribe(name="sub", key=key, **options)
+    probe = key.replace("**", "probe").replace("$*", "probe").replace("*", "probe")
+    reached(publisher, subscriber, "sub", probe)
+
+
+def reached(publisher, subscriber, name, key):
+    """Puts on the key until one arrives, then forgets all of them."""
+
+    def one():
+        publisher.put(key=key, payload="probe")
+        return subscriber.received(name=name, count=1, seconds=0.1)
+
+    eventually(f"a put on {key} arrives", one)
+    # A probe may still be on its way: one more, and everything before it has arrived.
+    publisher.put(key=key, payload="last probe", congestion_control="BLOCK")
+    last = shown(b"last probe")
+    eventually(
+        "the last probe arrives",
+        lambda: any(s["payload"] == last for s in subscriber.received(name=name, count=1, seconds=0.1)),
+    )
+    subscriber.forget(name=name)
