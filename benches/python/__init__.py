@@ -1,0 +1,1 @@
+"""The parts of benches/run.py."""

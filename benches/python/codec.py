@@ -1,0 +1,88 @@
+"""The codec against zenoh-codec: criterion measures (benches/rust/codec.rs), this reads what it has found.
+
+Criterion measures one side after the other, so the whole set is run once per round.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from python.plan import KIB, NAMES, progress
+from python.rows import Row, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from python.plan import Plan
+
+AREA = "codec"
+PEER = "zenoh-codec"
+VERBS, SIZES, KEYS = ("decode", "encode"), (8, KIB, 64 * KIB), ("full key", "declared key")
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ("-p", "zwire-proto", "--bench", "codec")
+ROUNDS = 3
+# A first build of the peer's codec and of criterion, optimized, on two cores.
+BUILD_SECONDS, RUN_SECONDS = 1200.0, 180.0
+# Ratios of two and more need no bootstrap of 100,000 resamples, which takes longer than the measurement.
+SHORT = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--nresamples", "1000", "--noplot")
+# | decode 8 B, full key | 37.1 ns | 90.2 ns | 2.43 |
+LINE = re.compile(r"^\| (?P<name>[^|]+) \| (?P<ours>[\d.]+) ns \| (?P<theirs>[\d.]+) ns \|", re.MULTILINE)
+
+
+class CodecError(Exception):
+    """The Rust benchmark did not build or run."""
+
+
+def _run(command: list[str], seconds: float) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
+    if done.returncode:
+        raise CodecError(f"{' '.join(command[:3])} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def _built(cargo: str, *verb: str) -> str:
+    """Build and give the path of the program."""
+    said = _run([cargo, *verb, "--locked", *BENCH, "--no-run", "--message-format=json"], BUILD_SECONDS)
+    messages = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
+    programs = [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "codec"]
+    if not programs:
+        raise CodecError("cargo built no codec benchmark")
+    return programs[-1]
+
+
+def measure(plan: Plan) -> Iterator[Row]:
+    """The rows of this area."""
+    names = (f"{verb} {NAMES[size]}, {key}" for verb in VERBS for size in SIZES for key in KEYS)
+    if not plan.wants(*(Row(AREA, name, "msg/s", PEER) for name in names)):
+        return
+    cargo = os.environ.get("CARGO") or shutil.which("cargo")
+    if cargo is None:
+        yield Row(AREA, "decode and encode", "msg/s", PEER, skipped="there is no cargo")
+        return
+    progress(f"{AREA}: building, which the minutes of a run do not count")
+    if plan.smoke:
+        # In the profile of the tests, which have built most of it.
+        _run([_built(cargo, "test"), "--test"], RUN_SECONDS)
+        yield Row(AREA, "decode and encode", "msg/s", PEER, note="ran, unoptimized")
+        return
+    program = _built(cargo, "bench")
+    rows: dict[str, Row] = {}
+    for index in range(min(ROUNDS, plan.rounds)):
+        progress(f"{AREA} round {index + 1}")
+        said = _run([program, "--bench", *SHORT], RUN_SECONDS)
+        found = list(LINE.finditer(said))
+        if not found:
+            raise CodecError(f"no table in what the benchmark printed:\n{said[-2000:]}")
+        for line in found:
+            # Copying 64 KiB is what both avoid: it measures the memory.
+            target = None if "copied" in line["name"] else 2.0
+            row = rows.setdefault(line["name"], Row(AREA, line["name"], "msg/s", PEER, target=target))
+            row.ours.append(Trial(1e9 / float(line["ours"])))
+            row.theirs.append(Trial(1e9 / float(line["theirs"])))
+    yield from plan.chosen(list(rows.values()))

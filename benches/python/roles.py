@@ -1,0 +1,265 @@
+"""What the processes of a benchmark do: the same program for zwire and for eclipse-zenoh.
+
+`Node("zwire.zenoh", …)` and `Node("zenoh", …)` differ in the module they import and in nothing else, except
+for the batch ways, which only zwire has.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import importlib
+import json
+import threading
+import time
+from typing import Any
+
+# Sent after the last message on the same key at the same priority: whoever gets it has got all before it.
+END = b"end"
+# Rows of one batch, and the bytes of payload that a batch stays below.
+BATCH_ROWS, BATCH_BYTES = 16384, 4 * 1024 * 1024
+# A publisher looks at the clock once in so many messages.
+STRIDE = 64
+# How long a publisher waits for the subscriber to be known, and a receiver for the next message.
+MATCH_SECONDS, RECEIVE_SECONDS = 10.0, 20.0
+PING, PONG, QUERY = "bench/ping", "bench/pong", "bench/query"
+
+clock = time.perf_counter
+
+
+class Node:
+    """A session of either implementation, and the roles it can play."""
+
+    def __init__(self, module: str, mode: str, listen: str | None, connect: str | None) -> None:
+        self.zenoh: Any = importlib.import_module(module)
+        config = self.zenoh.Config()
+        for key, value in {
+            "mode": mode,
+            "scouting/multicast/enabled": False,
+            "scouting/gossip/enabled": False,
+            "listen/endpoints": [listen] if listen else [],
+            "connect/endpoints": [connect] if connect else [],
+            # eclipse-zenoh has it on by default; between processes of one host it goes around the socket.
+            "transport/shared_memory/enabled": False,
+        }.items():
+            config.insert_json5(key, json.dumps(value))
+        # For batches, and here, so that no trial pays for the import.
+        self.arrow: Any = importlib.import_module("pyarrow") if module.startswith("zwire") else None
+        self.session = self.zenoh.open(config)
+        self.kept: list[Any] = []
+        self.block = {"congestion_control": self.zenoh.CongestionControl.BLOCK}
+
+    def close(self) -> None:
+        self.kept.clear()
+        self.session.close()
+
+    # -- publish and subscribe
+
+    def subscribe(self, way: str, key: str) -> None:
+        """Declare a subscriber that receives in that way; `collect` gives what it got."""
+        if way == "callback":
+            self.counter = Counter()
+            self.subscriber = self.session.declare_subscriber(key, self.counter)
+        else:
+            self.subscriber = self.session.declare_subscriber(key)
+
+    def collect(self, way: str) -> dict[str, float]:
+        """Count until the end mark; the time is from the first message to the mark."""
+        received, seconds = getattr(self, f"_collect_{way}")()
+        self.subscriber.undeclare()
+        return {"received": received, "seconds": seconds}
+
+    def _collect_callback(self) -> tuple[int, float]:
+        if not self.counter.ended.wait(RECEIVE_SECONDS):
+            raise TimeoutError(f"no end mark after {self.counter.count} messages")
+        return self.counter.count, self.counter.last - self.counter.first
+
+    def _collect_iterate(self) -> tuple[int, float]:
+        count, first = 0, 0.0
+        for sample in self.subscriber:
+            payload = sample.payload.to_bytes()
+            if count == 0:
+                first = clock()
+            if len(payload) == len(END):
+                return count, clock() - first
+            count += 1
+        raise EOFError(f"the subscriber ended after {count} messages")
+
+    def _collect_batch(self) -> tuple[int, float]:
+        count, first = 0, 0.0
+        while True:
+            batch = self.arrow.record_batch(self.subscriber.recv_batch(timeout=RECEIVE_SECONDS))
+            if count == 0:
+                first = clock()
+            count += batch.num_rows
+            if batch.num_rows and len(batch.column("payload")[-1].as_py()) == len(END):
+                return count - 1, clock() - first
+
+    def take(self, count: int) -> None:
+        """Receive so many samples in batches."""
+        while count > 0:
+            count -= len(self.subscriber.recv_batch(timeout=RECEIVE_SECONDS))
+        self.subscriber.undeclare()
+        if count:
+            raise ValueError(f"{-count} more samples came than were due")
+
+    def stat(self, name: str) -> int:
+        """A counter of the session."""
+        return int(self.session.stats()[name])
+
+    def publish(self, way: str, key: str, size: int, seconds: float) -> dict[str, float]:
+        """Publish for that long, then the end mark."""
+        publisher = self.session.declare_publisher(key, **self.block)
+        send, per_call = self._batches(key, size) if way == "batch" else (publisher.put, 1)
+        data = self._batch(size, per_call) if way == "batch" else bytes(size)
+        stride = 1 if way == "batch" else max(1, min(STRIDE, BATCH_BYTES // size))
+        deadline = clock() + MATCH_SECONDS
+        while not publisher.matching_status.matching:
+            if clock() > deadline:
+                raise TimeoutError("no subscriber was seen")
+            time.sleep(0.01)
+        sent, begin = 0, clock()
+        while clock() - begin < seconds:
+            for _ in range(stride):
+                send(data)
+            sent += stride * per_call
+        taken = clock() - begin
+        publisher.put(END)
+        publisher.undeclare()
+        return {"sent": sent, "seconds": taken}
+
+    def _batches(self, key: str, size: int) -> tuple[Any, int]:
+        """What sends a batch, and how many messages of that size are one."""
+        put = getattr(self.session, "put_batch", None) or functools.partial(
+            importlib.import_module("zwire._zwire").put_batch, self.session
+        )
+        return functools.partial(put, key_expr=key, **self.block), max(
+            1, min(BATCH_ROWS, BATCH_BYTES // size)
+        )
+
+    def _batch(self, size: int, rows: int) -> Any:
+        # From buffers: making it of Python objects would import pandas in the first trial.
+        offsets = array.array("i", range(0, (rows + 1) * size, size))
+        buffers = [None, self.arrow.py_buffer(offsets), self.arrow.py_buffer(bytes(rows * size))]
+        payload = self.arrow.Array.from_buffers(self.arrow.binary(), rows, buffers)
+        return self.arrow.RecordBatch.from_arrays([payload], ["payload"])
+
+    # -- round trips
+
+    def pong(self) -> None:
+        """Send back what comes."""
+        publisher = self.session.declare_publisher(PONG, express=True, **self.block)
+        subscriber = self.session.declare_subscriber(PING, lambda sample: publisher.put(sample.payload))
+        self.kept += [publisher, subscriber]
+
+    def ping(self, size: int, seconds: float) -> list[float]:
+        """Seconds of each round trip, without the first tenth."""
+        data = bytes(size)
+        subscriber = self.session.declare_subscriber(PONG)
+        publisher = self.session.declare_publisher(PING, express=True, **self.block)
+        deadline = clock() + MATCH_SECONDS
+        while not publisher.matching_status.matching and clock() < deadline:
+            time.sleep(0.01)
+        # The other side learns of our subscriber by a message; nothing says when it has.
+        time.sleep(0.3)
+        times = []
+        begin = clock()
+        while clock() - begin < seconds:
+            sent = clock()
+            publisher.put(data)
+            back = subscriber.recv()
+            times.append(clock() - sent)
+        assert len(back.payload.to_bytes()) == size, "another payload came back"
+        publisher.undeclare()
+        subscriber.undeclare()
+        return times[len(times) // 10 :]
+
+    def answer(self, size: int) -> None:
+        """Answer queries."""
+        data = bytes(size)
+        self.kept.append(self.session.declare_queryable(QUERY, lambda query: query.reply(QUERY, data)))
+
+    def ask(self, seconds: float) -> list[float]:
+        """Seconds of each query, one at a time, until its last reply."""
+        deadline = clock() + MATCH_SECONDS
+        while not any(reply.ok is not None for reply in self.session.get(QUERY)):
+            if clock() > deadline:
+                raise TimeoutError("no queryable answered")
+            time.sleep(0.01)
+        times = []
+        begin = clock()
+        while clock() - begin < seconds:
+            asked = clock()
+            answers = [reply.ok is not None for reply in self.session.get(QUERY)]
+            times.append(clock() - asked)
+            assert answers == [True], f"one answer was due, not {answers}"
+        return times
+
+
+class Counter:
+    """A subscriber's callback."""
+
+    def __init__(self) -> None:
+        self.count, self.first, self.last = 0, 0.0, 0.0
+        self.ended = threading.Event()
+
+    def __call__(self, sample: Any) -> None:
+        payload = sample.payload.to_bytes()
+        if self.count == 0:
+            self.first = clock()
+        if len(payload) == len(END):
+            self.last = clock()
+            self.ended.set()
+        else:
+            self.count += 1
+
+
+class Stream:
+    """One end of a plain TCP connection: what two Python processes can move over loopback at best."""
+
+    CHUNK = 1024 * 1024
+
+    def __init__(self, port: int, listens: bool) -> None:
+        import socket
+
+        if listens:
+            with socket.create_server(("127.0.0.1", port)) as server:
+                server.settimeout(MATCH_SECONDS)
+                self.socket, _ = server.accept()
+        else:
+            deadline = clock() + MATCH_SECONDS
+            while True:
+                try:
+                    self.socket = socket.create_connection(("127.0.0.1", port), timeout=MATCH_SECONDS)
+                    break
+                except ConnectionRefusedError:
+                    if clock() > deadline:
+                        raise
+                    time.sleep(0.05)
+        self.socket.settimeout(RECEIVE_SECONDS)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def write(self, seconds: float) -> int:
+        """Write 1 MiB at a time, then one octet that differs."""
+        data, written, begin = bytes(self.CHUNK), 0, clock()
+        while clock() - begin < seconds:
+            self.socket.sendall(data)
+            written += len(data)
+        self.socket.sendall(b"\x01")
+        return written
+
+    def read(self) -> dict[str, float]:
+        """Read into the same memory again and again until the octet that differs."""
+        memory = memoryview(bytearray(self.CHUNK))
+        received, first = 0, 0.0
+        while True:
+            got = self.socket.recv_into(memory)
+            if received == 0:
+                first = clock()
+            if got == 0:
+                raise EOFError("the writer went away")
+            received += got
+            if memory[got - 1] == 1:
+                return {"received": received - 1, "seconds": clock() - first}

@@ -1,0 +1,136 @@
+"""Rows of the table: what was measured, against whom, and whether that is enough."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+
+@dataclass
+class Trial:
+    """One measurement of one side."""
+
+    # Messages per second, bytes per second or microseconds: the unit is that of the row.
+    value: float
+    # Processor seconds per message, of all processes that took part.
+    cpu: float | None = None
+
+
+@dataclass
+class Row:
+    """One comparison."""
+
+    area: str
+    name: str
+    unit: str
+    # With whom we are compared.
+    peer: str
+    ours: list[Trial] = field(default_factory=list)
+    theirs: list[Trial] = field(default_factory=list)
+    # The ratio that we want: at least, or at most where less is better; `None` where nothing was promised.
+    target: float | None = None
+    # Where the target is a number of its own and not a ratio.
+    floor: float | None = None
+    less_is_better: bool = False
+    note: str = ""
+    # Why nothing was measured.
+    skipped: str = ""
+    failed: str = ""
+
+    @property
+    def our_value(self) -> float | None:
+        return median(t.value for t in self.ours) if self.ours else None
+
+    @property
+    def their_value(self) -> float | None:
+        return median(t.value for t in self.theirs) if self.theirs else None
+
+    def ratios(self) -> list[float]:
+        """Ours to theirs, round by round: both sides of a round met about the same machine."""
+        return [a.value / b.value for a, b in zip(self.ours, self.theirs, strict=False) if b.value]
+
+    @property
+    def ratio(self) -> float | None:
+        ratios = self.ratios()
+        return median(ratios) if ratios else None
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """Their processor time for a message to ours: less hurt by what else the machine does."""
+        ratios = [b.cpu / a.cpu for a, b in zip(self.ours, self.theirs, strict=False) if a.cpu and b.cpu]
+        return median(ratios) if ratios else None
+
+    def verdict(self, judged: bool) -> str:
+        if self.failed:
+            return "FAILED"
+        if self.skipped:
+            return "skipped"
+        if not judged:
+            return "ran"
+        reached, wanted = (
+            (self.our_value, self.floor) if self.floor is not None else (self.ratio, self.target)
+        )
+        if wanted is None or reached is None:
+            return "-"
+        return "met" if (reached <= wanted if self.less_is_better else reached >= wanted) else "MISSED"
+
+    def as_json(self, judged: bool) -> dict[str, Any]:
+        out = asdict(self)
+        out |= {"ours_median": self.our_value, "theirs_median": self.their_value, "ratio": self.ratio}
+        out |= {"ratios": self.ratios(), "cpu_ratio": self.cpu_ratio, "verdict": self.verdict(judged)}
+        return out
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    scaled = {"MB/s": value / 1e6, "ns": value * 1e9, "µs": value * 1e6}.get(unit, value)
+    if unit.endswith("/s") and unit != "MB/s":
+        if scaled >= 1e6:
+            return f"{scaled / 1e6:.2f} M{unit}"
+        if scaled >= 1e4:
+            return f"{scaled / 1e3:.0f} k{unit}"
+        return f"{scaled:,.0f} {unit}"
+    return f"{scaled:,.1f} {unit}" if scaled < 1000 else f"{scaled:,.0f} {unit}"
+
+
+def _target(row: Row) -> str:
+    sign = "≤" if row.less_is_better else "≥"
+    if row.floor is not None:
+        return f"{sign} {_number(row.floor, row.unit)}"
+    return f"{sign} {row.target:g}x" if row.target is not None else ""
+
+
+def _cells(row: Row, judged: bool) -> list[str]:
+    ratios = row.ratios()
+    ratio = f"{row.ratio:.2f}x" if row.ratio is not None else ""
+    spread = f"{min(ratios):.2f}-{max(ratios):.2f}" if len(ratios) > 1 else ""
+    cpu = f"{row.cpu_ratio:.2f}x" if row.cpu_ratio is not None else ""
+    ours, theirs = _number(row.our_value, row.unit), _number(row.their_value, row.unit)
+    verdict = row.verdict(judged)
+    return [row.area, row.name, ours, theirs, row.peer, ratio, spread, cpu, _target(row), verdict]
+
+
+HEAD = ["area", "what", "zwire", "peer", "peer is", "ratio", "rounds", "cpu", "target", "verdict"]
+RIGHT = {2, 3, 5, 6, 7, 8}
+
+
+def table(rows: list[Row], judged: bool) -> str:
+    """The table as Markdown that also reads well on a terminal."""
+    lines = [HEAD, *(_cells(row, judged) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
+
+    def text(line: list[str]) -> str:
+        cells = (
+            c.rjust(w) if i in RIGHT else c.ljust(w)
+            for i, (c, w) in enumerate(zip(line, widths, strict=True))
+        )
+        return f"| {' | '.join(cells)} |"
+
+    rule = "|" + "|".join("-" * (w + 1) + (":" if i in RIGHT else "-") for i, w in enumerate(widths)) + "|"
+    out = [text(HEAD), rule, *(text(line) for line in lines[1:])]
+    for row in rows:
+        notes = filter(None, (row.failed, row.skipped, row.note))
+        out.extend(f"- {row.area}, {row.name}: {note.strip()}" for note in notes)
+    return "\n".join(out)

@@ -1,0 +1,113 @@
+"""The helpers of zwire.spark against what Spark itself can move to Python in the same job.
+
+The ceiling of a helper is the same job with a function that counts the rows and does nothing else. All on
+`local[2]`, with the hub on the same machine.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from python.children import Child, ChildError, children, free_port
+from python.plan import OURS, progress
+from python.roles import Node
+from python.rows import Row, Trial
+from python.spark_driver import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from python.plan import Plan
+
+AREA = "spark"
+ROUNDS = 3
+SIZE = 64
+# A JVM, a session and the first Python worker, on a machine that is busy with other things.
+START_SECONDS, JOB_SECONDS = 120.0, 120.0
+
+
+def _why_not() -> str:
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed"
+    if shutil.which("java") is None:
+        return "there is no java"
+    if importlib.util.find_spec("zwire.spark") is None:
+        return "this build of zwire has no zwire.spark"
+    return ""
+
+
+def measure(plan: Plan) -> Iterator[Row]:
+    """The rows of this area."""
+    arrow, rows, batch = (
+        "mapInArrow that only counts",
+        "mapPartitions that only counts",
+        "the same of batches",
+    )
+    table = {
+        "put": Row(AREA, f"mapInArrow put, {SIZE} B", "row/s", arrow, floor=1e6),
+        "put_taken": Row(AREA, f"mapInArrow put, {SIZE} B, a subscriber takes all", "row/s", arrow),
+        "put_partition": Row(AREA, f"mapPartitions put of tuples, {SIZE} B", "row/s", rows),
+        "put_batches": Row(AREA, f"mapPartitions put of batches, {SIZE} B", "row/s", batch),
+        "get": Row(AREA, f"mapInArrow get, one reply of {SIZE} B", "row/s", arrow),
+    }
+    chosen = {name: row for name, row in table.items() if plan.wants(row)}
+    if not chosen:
+        return
+    why = _why_not()
+    if plan.smoke and plan.only is None:
+        why = "a JVM takes longer than a smoke run; --smoke --only spark has it"
+    if why:
+        for row in chosen.values():
+            row.skipped = why
+        yield from chosen.values()
+        return
+    count = 20_000 if plan.smoke else 1_000_000
+    asked = 500 if plan.smoke else 20_000
+    progress(f"{AREA}: starting a JVM")
+    end = f"tcp/127.0.0.1:{free_port()}"
+    hub = Child("hub", Node, OURS, "router", end, None)
+    with children(hub):
+        taker = Child("subscriber", Node, OURS, "client", None, end)
+        answerer = Child("queryable", Node, OURS, "client", None, end)
+        driver = Child("spark driver", Driver, end)
+        driver.start_seconds = START_SECONDS
+        with children(taker, answerer, driver):
+            answerer.call("answer", SIZE)
+            driver.send("prepare", count, SIZE, asked)
+            driver.result(JOB_SECONDS)
+            for index in range(1 + (1 if plan.smoke else min(ROUNDS, plan.rounds))):
+                progress(f"{AREA} round {index}" if index else f"{AREA}: first jobs, which do not count")
+                for name, row in chosen.items():
+                    ceiling, trial = _round(name, driver, hub, taker, asked if name == "get" else count)
+                    if index:
+                        row.theirs.append(ceiling)
+                        row.ours.append(trial)
+    if "put" in chosen:
+        chosen[
+            "put"
+        ].note = f"{median(chosen['put'].ratios()):.2f} of the ceiling; every row counted at the hub"
+    yield from chosen.values()
+
+
+def _job(driver: Child, name: str) -> dict[str, Any]:
+    driver.send("run", name)
+    return dict(driver.result(JOB_SECONDS))
+
+
+def _round(name: str, driver: Child, hub: Child, taker: Child, count: int) -> tuple[Trial, Trial]:
+    ceiling = _job(driver, f"{name}_ceiling")
+    before = hub.call("stat", "node.pushes_in")
+    if name == "put_taken":
+        taker.call("subscribe", "batch", "fleet/**")
+        taker.send("take", count)
+        done = _job(driver, "put")
+        taker.result()
+    else:
+        done = _job(driver, name)
+    came = hub.call("stat", "node.pushes_in") - before
+    if done["rows"] != count or done["dropped"] or (came != count and name != "get"):
+        raise ChildError(f"{name} of {count} rows: {done}, {came} at the hub")
+    return Trial(ceiling["rows"] / ceiling["seconds"]), Trial(count / done["seconds"])

@@ -1,0 +1,165 @@
+"""The driver of the Spark jobs, and the functions that its workers import."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from python.roles import QUERY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS = 100
+
+
+def count_batches(batches: Iterator[Any]) -> Iterator[Any]:
+    """Take every batch and give one row."""
+    import pyarrow as pa
+
+    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+
+def count_rows(rows: Iterator[Any]) -> Iterator[int]:
+    """Take every element and give their number."""
+    yield sum(1 for _ in rows)
+
+
+def count_in_batches(batches: Iterator[Any]) -> Iterator[int]:
+    """Take every batch and give the number of rows."""
+    yield sum(len(batch) for batch in batches)
+
+
+class Tuples:
+    """Rows that are born in Python."""
+
+    def __init__(self, rows: int, size: int) -> None:
+        self.rows, self.size = rows, size
+
+    def __call__(self, _: Iterator[Any]) -> Iterator[tuple[str, bytes]]:
+        payload = bytes(self.size)
+        return ((f"fleet/{row % KEYS:03}/status", payload) for row in range(self.rows))
+
+
+class Driver:
+    """A Spark session on two cores, and the jobs that are measured."""
+
+    def __init__(self, hub: str) -> None:
+        from pyspark.sql import SparkSession
+
+        self.hub = hub
+        self.scratch = tempfile.TemporaryDirectory(prefix="zwire-bench-")
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        # The workers import this module.
+        paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        builder = SparkSession.builder.master("local[2]").appName("zwire bench")
+        for key, value in {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.driver.memory": "2g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.log.level": "ERROR",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={self._quiet().as_uri()}",
+            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.sql.warehouse.dir": self.scratch.name,
+            "spark.local.dir": self.scratch.name,
+        }.items():
+            builder = builder.config(key, value)
+        self.spark = builder.getOrCreate()
+
+    def _quiet(self) -> Path:
+        """Settings of a log without the lines that every session begins with."""
+        path = Path(self.scratch.name) / "log4j2.properties"
+        lines = ["rootLogger.level=error", "rootLogger.appenderRef.stderr.ref=stderr"]
+        lines += [
+            "appender.stderr.type=Console",
+            "appender.stderr.name=stderr",
+            "appender.stderr.target=SYSTEM_ERR",
+        ]
+        lines += [
+            "appender.stderr.layout.type=PatternLayout",
+            "appender.stderr.layout.pattern=%p %c: %m%n%ex",
+        ]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return path
+
+    def close(self) -> None:
+        self.spark.stop()
+        with contextlib.suppress(OSError):
+            self.scratch.cleanup()
+
+    def prepare(self, rows: int, size: int, asked: int) -> None:
+        """Make the input and keep it in the memory of the JVM."""
+        from pyspark.sql import functions as f
+
+        from zwire.spark import batches
+
+        self.rows = rows
+        key = f.format_string("fleet/%03d/status", f.col("id") % KEYS)
+        payload = f.unhex(f.lit("a5" * size))
+        self.frame = (
+            self.spark.range(0, rows, 1, 2).select(key.alias("key"), payload.alias("payload")).cache()
+        )
+        self.asked = self.spark.range(0, asked, 1, 2).select(f.lit(QUERY).alias("key")).cache()
+        context = self.spark.sparkContext
+        self.tuples = context.parallelize(range(2), 2).mapPartitions(Tuples(rows // 2, size)).cache()
+        self.batches = batches(self.tuples).cache()
+        for made in (self.frame, self.asked, self.tuples, self.batches):
+            made.count()
+
+    def run(self, job: str) -> dict[str, Any]:
+        """Rows in, rows dropped, and the seconds of the whole job."""
+        begin = time.perf_counter()
+        rows, dropped = getattr(self, f"_{job}")()
+        return {"rows": rows, "dropped": dropped, "seconds": time.perf_counter() - begin}
+
+    def _put_ceiling(self) -> tuple[int, int]:
+        return sum(row.rows for row in self.frame.mapInArrow(count_batches, "rows bigint").collect()), 0
+
+    _put_taken_ceiling = _put_ceiling
+
+    def _put(self) -> tuple[int, int]:
+        from zwire.spark import put
+
+        return _sums(put(self.frame, self.hub).collect())
+
+    def _put_partition_ceiling(self) -> tuple[int, int]:
+        return sum(self.tuples.mapPartitions(count_rows).collect()), 0
+
+    def _put_partition(self) -> tuple[int, int]:
+        from zwire.spark import put_partition
+
+        return _sums(self.tuples.mapPartitions(put_partition(self.hub)).collect())
+
+    def _put_batches_ceiling(self) -> tuple[int, int]:
+        return sum(self.batches.mapPartitions(count_in_batches).collect()), 0
+
+    def _put_batches(self) -> tuple[int, int]:
+        from zwire.spark import put_partition
+
+        return _sums(self.batches.mapPartitions(put_partition(self.hub)).collect())
+
+    def _get_ceiling(self) -> tuple[int, int]:
+        return sum(row.rows for row in self.asked.mapInArrow(count_batches, "rows bigint").collect()), 0
+
+    def _get(self) -> tuple[int, int]:
+        from zwire.spark import get
+
+        replies = get(self.asked, "key", self.hub, prefix="reply_")
+        wrong = "count_if(reply_error is not null or reply_payload is null)"
+        row = replies.selectExpr("count(*) as rows", f"{wrong} as wrong").first()
+        return row.rows, row.wrong
+
+
+def _sums(summaries: list[Any]) -> tuple[int, int]:
+    return sum(row.rows for row in summaries), sum(row.dropped for row in summaries)

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Measure zwire against its peers and print one table.
+
+Each row is a ratio whose two sides were measured in this run, in turns. README.md beside this file says how,
+and how far the numbers can be trusted. The exit code is 0 if all ran and nothing was lost, whatever the
+ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import re
+import sys
+import time
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from python.children import machine
+from python.plan import KIB, MIB, Plan
+from python.rows import Row, table
+
+AREAS = ["codec", "pubsub", "roundtrip", "hub", "decode", "spark"]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="seconds instead of minutes: does it run, is nothing lost"
+    )
+    parser.add_argument(
+        "--only", metavar="PATTERN", help="rows whose area and name match, such as 'pubsub 8 B'"
+    )
+    parser.add_argument("--seconds", type=float, help="length of one trial (default 0.5)")
+    parser.add_argument("--rounds", type=int, help="trials per side (default 5)")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write everything measured to FILE")
+    args = parser.parse_args()
+
+    plan = Plan(smoke=args.smoke, only=re.compile(args.only) if args.only else None)
+    if plan.smoke:
+        plan.seconds, plan.rounds, plan.sizes = 0.1, 1, [8, KIB, MIB]
+    plan.seconds, plan.rounds = args.seconds or plan.seconds, args.rounds or plan.rounds
+
+    about = machine() | {p: _version(p) for p in ("zwire", "eclipse-zenoh", "pyarrow", "pyspark")}
+    print(", ".join(f"{name} {value}" for name, value in about.items()))
+    print(
+        f"{plan.rounds} rounds of {plan.seconds:g} s per side, load {os.getloadavg()[0]:.1f} before",
+        flush=True,
+    )
+    began = time.monotonic()
+    rows: list[Row] = []
+    for area in AREAS:
+        try:
+            for row in importlib.import_module(f"python.{area}").measure(plan):
+                rows.append(row)  # noqa: PERF402 what was measured before a failure stays
+        except Exception as error:  # noqa: BLE001 the other areas still count, and the exit code tells
+            traceback.print_exc()
+            rows.append(Row(area, "-", "", "", failed=str(error).strip().splitlines()[-1]))
+    taken, load = time.monotonic() - began, os.getloadavg()[0]
+    print(f"\n{table(rows, judged=not plan.smoke)}\n\n{taken:.0f} s, load {load:.1f} after")
+    if args.json:
+        about |= {"seconds": plan.seconds, "rounds": plan.rounds, "load": load, "smoke": plan.smoke}
+        out = {"about": about, "rows": [row.as_json(judged=not plan.smoke) for row in rows]}
+        args.json.write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not rows:
+        print(f"nothing matches {args.only!r}", file=sys.stderr)
+    return 1 if not rows or any(row.failed for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
