@@ -1,0 +1,63 @@
+"""Sphinx settings; `make docs` builds with warnings as errors."""
+
+import json
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from zwire import _zwire
+
+_manifest = (Path(__file__).parents[1] / "Cargo.toml").read_text(encoding="utf-8")
+
+project = "zwire"
+author = "The zwire developers"
+project_copyright = "2026, The zwire developers"
+release = re.search(r'(?m)^version = "([^"]+)"$', _manifest)[1]
+
+extensions = ["myst_parser"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+# `[text](page.md#heading)` links to a heading by its slug.
+myst_heading_anchors = 3
+nitpicky = True
+
+html_theme = "furo"
+html_title = f"zwire {release}"
+
+_KEY_TABLE = "<!-- key-table -->"
+
+
+def _cell(value: object) -> str:
+    return f"`{json.dumps(value)}`".replace("|", "\\|")
+
+
+def _default(key: dict) -> str:
+    values = [_cell(key["default"][mode]) for mode in ("router", "peer", "client")]
+    if len(set(values)) == 1:
+        return values[0]
+    return ", ".join(f"{mode} {value}" for mode, value in zip("rpc", values, strict=True))
+
+
+def _key_table() -> str:
+    """All configuration keys, from the table that the code itself reads."""
+    lines = ["| Key | Default | Value | Meaning |", "|---|---|---|---|"]
+    for path, key in json.loads(_zwire.config_defaults()).items():
+        value = key["expected"] + (f", {key['unit']}" if key["unit"] else "")
+        value += ", or one for each mode" if key["per_mode"] else ""
+        meaning = key["meaning"] + ("" if key["acted_on"] else " *Not acted on yet.*")
+        value, meaning = (text.replace("|", "\\|") for text in (value, meaning))
+        lines.append(f"| `{path}` | {_default(key)} | {value} | {meaning} |")
+    return "\n".join(lines)
+
+
+def _insert_key_table(_app: object, page: str, source: list[str]) -> None:
+    if page == "guide/configuration":
+        if _KEY_TABLE not in source[0]:
+            raise ValueError(f"{page} has no place for the table of keys")
+        source[0] = source[0].replace(_KEY_TABLE, _key_table())
+
+
+def setup(app: Sphinx) -> None:
+    """Give Sphinx the table of configuration keys when it reads their page."""
+    app.connect("source-read", _insert_key_table)
