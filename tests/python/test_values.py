@@ -307,6 +307,9 @@ def test_the_members_of_an_enumeration(cls):
 
 def test_roles_print_as_the_configuration_writes_them():
     assert [str(role) for role in WhatAmI] == ["router", "peer", "client"]
+    assert WhatAmI("peer") is WhatAmI.PEER
+    with pytest.raises(ZError, match="no role"):
+        WhatAmI("Peer")
     assert str(Priority.DATA) == "Priority.DATA"
 
 

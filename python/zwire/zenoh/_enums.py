@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from zwire._zwire import WhatAmIMatcher
+from zwire.errors import InvalidValue
 
 __all__ = [
     "CongestionControl",
@@ -176,6 +177,14 @@ class WhatAmI(_Enum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+    @classmethod
+    def _missing_(cls, value: object) -> WhatAmI:
+        """``WhatAmI("router")``, as its text says it."""
+        for role in cls:
+            if value == str(role):
+                return role
+        raise InvalidValue(f"{value!r} is no role; there are router, peer and client")
 
     def __or__(self, other: WhatAmI) -> WhatAmIMatcher:
         """Both roles, as a matcher."""

@@ -1,0 +1,229 @@
+"""The names, methods and parameters of eclipse-zenoh, read from its type stubs, against what is here."""
+
+import ast
+import enum
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+import zenoh as theirs
+
+MODULES = ["", "handlers", "ext"]
+
+SCOUTING = "scouting is not implemented yet"
+TIMESTAMPS = "instrumentation of messages with timestamps is not implemented yet"
+EVENTS = "listeners to links and transports are not implemented yet"
+SHARED_MEMORY = "there is no shared memory between processes yet"
+ADVANCED = "caches, history and recovery of publications are not implemented yet"
+
+# What the stubs have and this package does not, each with the reason.
+ABSENT = {
+    "Hello": SCOUTING,
+    "Scout": SCOUTING,
+    "scout": SCOUTING,
+    "InterceptionPoint": TIMESTAMPS,
+    "TimestampContext": TIMESTAMPS,
+    "TimestampInstrumentation": TIMESTAMPS,
+    "TimestampInstrumentationBuilder": TIMESTAMPS,
+    "TimestampStack": TIMESTAMPS,
+    "TimestampStackRecord": TIMESTAMPS,
+    "Sample.timestamp_stack": TIMESTAMPS,
+    "LinkEvent": EVENTS,
+    "LinkEventsListener": EVENTS,
+    "TransportEvent": EVENTS,
+    "TransportEventsListener": EVENTS,
+    "SessionInfo.declare_link_events_listener": EVENTS,
+    "SessionInfo.declare_transport_events_listener": EVENTS,
+    "shm": SHARED_MEMORY,
+    "ZBytes.as_shm": SHARED_MEMORY,
+    "ext.AdvancedPublisher": ADVANCED,
+    "ext.AdvancedSubscriber": ADVANCED,
+    "ext.CacheConfig": ADVANCED,
+    "ext.HistoryConfig": ADVANCED,
+    "ext.Miss": ADVANCED,
+    "ext.MissDetectionConfig": ADVANCED,
+    "ext.RecoveryConfig": ADVANCED,
+    "ext.RepliesConfig": ADVANCED,
+    "ext.SampleMissListener": ADVANCED,
+    "ext.declare_advanced_publisher": ADVANCED,
+    "ext.declare_advanced_subscriber": ADVANCED,
+    "EntityId": "names a type in the stubs, not in the module",
+    "SourceSn": "names a type in the stubs, not in the module",
+}
+
+
+def stub(module):
+    name = (module or "__init__") + ".pyi"
+    return ast.parse((Path(theirs.__file__).parent / name).read_text())
+
+
+def is_property(function):
+    """Also what sets one."""
+    return any(
+        (isinstance(d, ast.Name) and d.id == "property")
+        or (isinstance(d, ast.Attribute) and d.attr == "setter")
+        for d in function.decorator_list
+    )
+
+
+def public(name):
+    """Or special."""
+    return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
+
+
+def surface():
+    """Dotted name in the package, and its definitions in the stub: several where it is overloaded."""
+    found = {}
+    for module in MODULES:
+        prefix = f"{module}." if module else ""
+        for node in stub(module).body:
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None:
+                for alias in node.names:
+                    found.setdefault(alias.name, []).append(node)
+            elif isinstance(node, ast.FunctionDef) and public(node.name):
+                found.setdefault(prefix + node.name, []).append(node)
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and public(target.id):
+                        found.setdefault(prefix + target.id, []).append(node)
+            elif isinstance(node, ast.ClassDef) and public(node.name):
+                found.setdefault(prefix + node.name, []).append(node)
+                for name, member in members(node):
+                    found.setdefault(f"{prefix}{node.name}.{name}", []).append(member)
+    return found
+
+
+def members(cls):
+    for node in cls.body:
+        if isinstance(node, ast.FunctionDef) and public(node.name):
+            yield node.name, node
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target.id, node
+        elif isinstance(node, ast.Assign):
+            yield from ((target.id, node) for target in node.targets)
+
+
+SURFACE = surface()
+
+
+def excuse(name):
+    """Why it is absent: for a reason of its own, or because what it belongs to is."""
+    parts = name.split(".")
+    return next((ABSENT[n] for i in range(len(parts), 0, -1) if (n := ".".join(parts[:i])) in ABSENT), None)
+
+
+PRESENT = sorted(name for name in SURFACE if excuse(name) is None)
+
+
+def ours(name):
+    """The object, or None."""
+    found = importlib.import_module("zwire.zenoh")
+    for part in name.split("."):
+        if inspect.ismodule(found) and not hasattr(found, part):
+            try:
+                importlib.import_module(f"{found.__name__}.{part}")
+            except ModuleNotFoundError:
+                return None
+        found = getattr(found, part, None)
+    return found
+
+
+def parameters(function):
+    """Of a definition in a stub: name, kind, default (``...`` for any) of each after the first."""
+    a = function.args
+    positional = [(p.arg, inspect.Parameter.POSITIONAL_ONLY) for p in a.posonlyargs]
+    positional += [(p.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in a.args]
+    without = len(positional) - len(a.defaults)
+    made = [
+        (name, kind, a.defaults[i - without] if i >= without else inspect.Parameter.empty)
+        for i, (name, kind) in enumerate(positional)
+    ]
+    made += [
+        (p.arg, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty if default is None else default)
+        for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True)
+    ]
+    return made
+
+
+def test_the_stubs_are_read():
+    assert len(SURFACE) > 400
+    assert {"open", "Session.put", "Sample.payload", "handlers.Callback.drop", "ext.z_serialize"} <= set(
+        PRESENT
+    )
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT))
+def test_what_counts_as_absent_is(name):
+    assert name in SURFACE, "the stubs do not have it any more"
+    assert ours(name) is None, "it exists: the list is too long"
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_it_is_here(name):
+    made = ours(name)
+    assert made is not None
+    for node in SURFACE[name]:
+        if isinstance(node, ast.ClassDef):
+            assert inspect.isclass(made)
+            if any(isinstance(base, ast.Name) and base.id == "Enum" for base in node.bases):
+                assert issubclass(made, enum.Enum)
+        elif isinstance(node, ast.FunctionDef) and is_property(node):
+            assert inspect.isdatadescriptor(made)
+        elif isinstance(node, ast.FunctionDef):
+            assert callable(made)
+
+
+SPECIAL = {"__eq__", "__ge__", "__hash__", "__str__", "__repr__", "__bool__", "__len__", "__bytes__"} | {
+    "__contains__",
+    "__getitem__",
+    "__iter__",
+    "__next__",
+    "__enter__",
+    "__exit__",
+    "__call__",
+}
+CALLED = sorted(
+    name
+    for name in PRESENT
+    if name.rpartition(".")[2] not in SPECIAL
+    and any(isinstance(node, ast.FunctionDef) and not is_property(node) for node in SURFACE[name])
+)
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_it_takes_the_same_arguments(name):
+    holder, _, method = name.rpartition(".")
+    # A constructor shows in the signature of its class.
+    made = ours(holder) if method == "__new__" else ours(name)
+    here = dict(inspect.signature(made).parameters)
+    for node in SURFACE[name]:
+        wanted = parameters(node)
+        decorators = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
+        if inspect.isclass(ours(holder)) and holder and not decorators & {"staticmethod"}:
+            # `self` or `cls`, which a bound class method and a class do not show.
+            wanted = wanted[1:]
+            if method != "__new__" and "classmethod" not in decorators:
+                here.pop("self", None)
+        order = [n for n, p in here.items() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+        places = [n for n, kind, _ in wanted if kind is not inspect.Parameter.KEYWORD_ONLY]
+        assert order[: len(places)] == places
+        for parameter, kind, default in wanted:
+            assert parameter in here, f"no parameter {parameter}"
+            p = here[parameter]
+            assert p.kind is kind or (kind, p.kind) == (
+                inspect.Parameter.POSITIONAL_ONLY,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            ), parameter
+            if default is inspect.Parameter.empty:
+                # An overload asks for what another may leave out; nothing that was optional may be asked for.
+                continue
+            assert p.default == ast.literal_eval(default), parameter
+        # What comes on top must not be asked for.
+        known = {n for n, _, _ in wanted}
+        assert all(p.default is not inspect.Parameter.empty for n, p in here.items() if n not in known)
+
+
+def test_a_subclass_of_the_error_is_no_surprise():
+    assert issubclass(ours("ZError"), Exception)
+    assert issubclass(ours("ext.ZDeserializeError"), Exception)
