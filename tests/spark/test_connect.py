@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+CAPTURE = Path(__file__).resolve().parents[1] / "vectors" / "captures" / "zenoh-query.pcap.gz"
 
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession, functions as f
 import zwire.spark as zs
 
-endpoint = sys.argv[1]
+endpoint, capture = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 assert "connect" in type(spark).__module__, type(spark)
 df = spark.range(1000).select(
@@ -30,6 +33,15 @@ except Exception as error:
     assert "key 'a//b': a key expression has no empty chunk" in str(error), error
 else:
     raise AssertionError("a bad row was sent")
+listed = zs.captures(spark, [capture], partitions=2)
+contents = spark.read.format("binaryFile").load(capture)
+for decoded in (zs.decode(listed, "path"), zs.decode(contents, "content")):
+    rows = decoded.collect()
+    assert decoded.columns == [*zs.schema.DECODE.names], decoded.columns
+    kinds = {row.kind for row in rows if row.message == "response"}
+    assert kinds == {"put", "del", "err"}, kinds
+    assert len(rows) == 181, len(rows)
+    assert {row.file for row in rows} == {"file:" + capture}
 print("done")
 spark.stop()
 """
@@ -43,7 +55,7 @@ def test_everything_works_through_connect(endpoint, client, collected, tmp_path)
     )
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, endpoint],
+        [sys.executable, "-c", SCRIPT, endpoint, str(CAPTURE)],
         capture_output=True,
         text=True,
         timeout=150,

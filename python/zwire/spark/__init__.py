@@ -1,26 +1,32 @@
 """Zenoh in Spark: publish, ask and decode where the partitions are.
 
-For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`decode`. For ``rdd.mapPartitions``:
-:func:`put_partition`, :func:`get_partition`, :func:`decode_partition`, and :func:`batches` for speed. For
-functions of your own: :func:`session`. The columns of all of them are in :mod:`zwire.spark.schema`.
+For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`decode` and :func:`captures`. For
+``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`, :func:`decode_partition`, and
+:func:`batches` for speed. For functions of your own: :func:`session`. The columns of all of them are in
+:mod:`zwire.spark.schema`.
 
 Importing this loads neither pyspark nor pyarrow; using it needs ``zwire[spark]``, on the workers as well.
 """
 
 from zwire.spark import schema
 from zwire.spark._ask import ReplyRow
+from zwire.spark._read import DecodedRow
 from zwire.spark._send import PutSummary
 from zwire.spark._sessions import close_sessions, session, session_counts
-from zwire.spark.arrow import get, put
+from zwire.spark.arrow import captures, decode, get, put
 from zwire.spark.batch import Batch, batches
-from zwire.spark.partitions import get_partition, put_partition
+from zwire.spark.partitions import decode_partition, get_partition, put_partition
 
 __all__ = [
     "Batch",
+    "DecodedRow",
     "PutSummary",
     "ReplyRow",
     "batches",
+    "captures",
     "close_sessions",
+    "decode",
+    "decode_partition",
     "get",
     "get_partition",
     "put",

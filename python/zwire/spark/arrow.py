@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
+from zwire.spark._read import Capture, DecodeOptions, decode_options, read
 from zwire.spark._send import PutOptions, check_columns, put_options, send
 from zwire.spark.batch import BYTES, ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from os import PathLike
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from zwire.spark._ask import GetKeywords, ReplyRow
+    from zwire.spark._read import DecodeKeywords
     from zwire.spark._send import PutKeywords
     from zwire.spark._settings import IntoConfig
 
-__all__ = ["get", "put"]
+__all__ = ["captures", "decode", "get", "put"]
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,8 @@ def get(
         payload_column: Column with a value that goes along with the query.
         how: ``left`` keeps rows without a reply, with nulls; ``inner`` leaves them out.
         prefix: In front of the names of the columns of replies, where they would collide with those of the
-        row. **options: ``timeout`` of a query (10 s), ``target`` (``best_matching``, ``all``,
-        ``all_complete``),
+            row.
+        **options: ``timeout`` of a query (10 s), ``target`` (``best_matching``, ``all``, ``all_complete``),
             ``consolidation`` (``auto``, ``none``, ``monotonic``, ``latest``), ``in_flight``: queries under
             way at once in a task (32), ``errors``: ``rows`` (default) or ``raise``, which ends the task at
             the first error reply, timeout or lost link.
@@ -173,3 +177,86 @@ def get(
             raise ValueError(f"there is a column {field.name!r} already: give a prefix for those of replies")
     function = _Get(made, selector_column, payload_column, how == "left", prefix)
     return df.mapInArrow(function, StructType([*df.schema.fields, *fields]))
+
+
+@dataclass(frozen=True)
+class _Decode:
+    options: DecodeOptions
+    column: str
+    name: str | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return read(self.options, self._captures(batches))
+
+    def _captures(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Capture]:
+        import pyarrow as pa
+
+        for batch in batches:
+            column = batch.column(self.column)
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+                for path in column:
+                    yield Capture(path.as_py(), None)
+                continue
+            names = batch.column(self.name).to_pylist() if self.name else [None] * len(column)
+            for name, content in zip(names, column, strict=True):
+                # A view: what comes from Spark is large and is not copied again. A null is an empty file.
+                yield Capture(name, memoryview(content.as_buffer()) if content.is_valid else b"")
+
+
+def decode(df: DataFrame, column: str, **options: Unpack[DecodeKeywords]) -> DataFrame:
+    """Decode the captures in a column: a row of ``schema.DECODE`` for each message in them.
+
+    With a column of paths (see :func:`captures`) each file is streamed where its task runs and may be larger
+    than memory. With a column of contents, such as ``content`` of ``spark.read.format("binaryFile")``, files
+    come from wherever Spark can read; it then holds each one whole, several times over, and takes none above
+    2 GiB. Rows are in the order of each file. One file is decoded by one task, since a session is understood
+    only from its beginning.
+
+    Args:
+        df: Captures (pcap or pcapng, each also in gzip), one in a row.
+        column: Column with the path, or with the content; of a content the column ``path`` beside it, if
+            there is one, names it in ``file``.
+        **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``errors``: ``rows`` (default)
+            makes a file that cannot be read, or is no capture, a row with ``message`` ``error``; ``raise``
+            ends the task there. Damage inside of a capture is always a row. ``max_rows`` (32,768) and
+            ``max_bytes`` (8 MiB) of a batch.
+
+    Raises:
+        ValueError: The column or an option is wrong.
+    """
+    made = decode_options(**options)
+    kinds = dict(df.dtypes)
+    if column not in kinds:
+        raise ValueError(f"there is no column {column!r}")
+    if kinds[column] not in ("string", "binary"):
+        raise ValueError(f"column {column!r} must be string or binary, not {kinds[column]}")
+    name = "path" if kinds[column] == "binary" and kinds.get("path") == "string" else None
+    wanted = [column] if name is None else [column, name]
+    return df.select(wanted).mapInArrow(_Decode(made, column, name), schema.DECODE.ddl)
+
+
+def captures(
+    spark: SparkSession,
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    partitions: int | None = None,
+) -> DataFrame:
+    """List captures for :func:`decode`, spread over partitions: columns ``path`` and ``length`` in bytes.
+
+    No file is opened here; ``decode(captures(spark, "/data/*.pcap.gz"), "path")`` streams them. Workers have
+    to see the files under the same paths.
+
+    Args:
+        spark: The session, classic or Connect.
+        paths: Files, folders or globs, as Spark takes them.
+        partitions: Into how many; by default as Spark packs files: up to 128 MiB in one, and enough for all
+            cores.
+
+    Raises:
+        AnalysisException: There is no such path.
+    """
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files = spark.read.format("binaryFile").load([os.fspath(path) for path in listed])
+    # Contents are not asked for, so Spark does not read them.
+    found = files.select("path", "length")
+    return found if partitions is None else found.repartitionByRange(partitions, "path")

@@ -4,6 +4,7 @@
 
     summary = rdd.mapPartitions(put_partition("tcp/hub:7447")).collect()
     replies = selectors.mapPartitions(get_partition("tcp/hub:7447"))
+    messages = paths.mapPartitions(decode_partition())
 
 What they return pickles, and runs in the workers with the session that :func:`zwire.spark.session` gives
 there. Where Arrow can be used (:mod:`zwire.spark.arrow`) it is five to ten times faster than rows are;
@@ -12,26 +13,33 @@ between the two are partitions of batches (:func:`zwire.spark.batches`).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ReplyRow, ask, get_options
+from zwire.spark._read import Capture, DecodedRow, DecodeOptions, decode_options, read
 from zwire.spark._send import PutOptions, PutSummary, put_options, send
 from zwire.spark.batch import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from typing_extensions import Buffer
+
+    from zwire.capture import Source
     from zwire.spark._ask import GetKeywords
+    from zwire.spark._read import DecodeKeywords
     from zwire.spark._send import PutKeywords
     from zwire.spark._settings import IntoConfig
     from zwire.spark.batch import Batch, Row
     from zwire.zenoh import KeyExpr, Selector
 
     Asked: TypeAlias = str | KeyExpr | Selector | tuple[Any, ...] | dict[str, Any] | None
+    Captured: TypeAlias = Source | tuple[str, Buffer]
 
-__all__ = ["get_partition", "put_partition"]
+__all__ = ["decode_partition", "get_partition", "put_partition"]
 
 
 @dataclass(frozen=True)
@@ -94,3 +102,40 @@ def get_partition(config: IntoConfig, **options: Unpack[GetKeywords]) -> _GetPar
         **options: See :func:`zwire.spark.get`.
     """
     return _GetPartition(get_options(config, **options))
+
+
+@dataclass(frozen=True)
+class _DecodePartition:
+    options: DecodeOptions
+
+    def __call__(self, partition: Iterable[Captured]) -> Iterator[DecodedRow]:
+        for batch in read(self.options, map(_capture, partition)):
+            cells = (column.to_pylist() for column in batch.columns)
+            yield from map(DecodedRow._make, zip(*cells, strict=True))
+
+
+def _capture(captured: Captured) -> Capture:
+    if isinstance(captured, tuple):
+        name, content = captured
+        return Capture(name, content)
+    if isinstance(captured, str | os.PathLike):
+        return Capture(os.fspath(captured), None)
+    return Capture(None, captured)
+
+
+def decode_partition(**options: Unpack[DecodeKeywords]) -> _DecodePartition:
+    """Decode the captures of a partition, and give a :class:`DecodedRow` for each message in them.
+
+    Elements are paths on the worker, the bytes of a capture, or tuples ``(path, bytes)`` as
+    ``SparkContext.binaryFiles`` gives them. Paths are streamed, so such a file may be larger than memory.
+    Each row is made and pickled by Python: where speed matters, take :func:`zwire.spark.decode`.
+
+    Args:
+        **options: See :func:`zwire.spark.decode`.
+    """
+    options.setdefault("max_rows", _ROWS)
+    return _DecodePartition(decode_options(**options))
+
+
+_ROWS = 4096
+"""Rows that are objects of Python at once."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["PUT", "REPLY", "SUMMARY", "RowSchema"]
+__all__ = ["DECODE", "PUT", "REPLY", "SUMMARY", "RowSchema"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,4 +116,39 @@ REPLY = RowSchema(
 Of a deletion ``payload`` and ``encoding`` are null. An error reply has ``error``, and its bytes in
 ``payload``; a query that nobody could answer any more (its time was up, the link was lost) has ``error``
 alone. ``replier`` is the id of the node that answered, where it says so.
+"""
+
+DECODE = RowSchema(
+    (
+        ("ts", "timestamp"),
+        ("src", "string"),
+        ("dst", "string"),
+        ("protocol", "string"),
+        ("message", "string"),
+        ("kind", "string"),
+        ("key", "string"),
+        ("scope", "int"),
+        ("suffix", "string"),
+        ("payload", "binary"),
+        ("encoding", "string"),
+        ("timestamp", "string"),
+        ("attachment", "binary"),
+        ("priority", "tinyint"),
+        ("congestion", "string"),
+        ("express", "boolean"),
+        ("request_id", "bigint"),
+        ("parameters", "string"),
+        ("consolidation", "string"),
+        ("target", "string"),
+        ("sn", "bigint"),
+        ("error", "string"),
+        ("offset", "bigint"),
+        ("file", "string"),
+    )
+)
+"""What ``decode`` gives, a row for each message: the columns of :mod:`zwire.capture`, then ``file``.
+
+``file`` is the path of the capture as it was given, null for bytes without a name. Bytes that do not decode
+are a row with ``message`` ``error``, the reason in ``error`` and the place in ``offset``; so is a file that
+cannot be read or is no capture, and that row has no addresses.
 """

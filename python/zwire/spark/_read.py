@@ -1,0 +1,180 @@
+"""Decodes the captures of one partition, each as a stream of record batches of ``schema.DECODE``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+from urllib.parse import unquote, urlsplit
+
+from zwire.errors import DecodeError
+from zwire.spark import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from zwire.capture import Decoder, Source
+
+OnBadCapture: TypeAlias = Literal["rows", "raise"]
+
+MAX_ROWS = 32_768
+"""Most rows of a batch. Spark sees no difference from some thousands on, and memory does."""
+
+MAX_BYTES = 8 << 20
+"""Most payload of a batch; Spark holds two or three batches of a task at once."""
+
+
+class DecodedRow(NamedTuple):
+    """A message of a capture: a row of ``schema.DECODE``, see :mod:`zwire.capture` for the columns."""
+
+    ts: datetime | None
+    src: str | None
+    dst: str | None
+    protocol: str | None
+    message: str | None
+    kind: str | None
+    key: str | None
+    scope: int | None
+    suffix: str | None
+    payload: bytes | None
+    encoding: str | None
+    timestamp: str | None
+    attachment: bytes | None
+    priority: int | None
+    congestion: str | None
+    express: bool | None
+    request_id: int | None
+    parameters: str | None
+    consolidation: str | None
+    target: str | None
+    sn: int | None
+    error: str | None
+    offset: int | None
+    file: str | None
+
+
+class Capture(NamedTuple):
+    """A capture, and what to call it in its rows."""
+
+    name: str | None
+    content: Source | None
+    """The bytes of the file; None where they are to be read from the path that is its name."""
+
+
+class DecodeKeywords(TypedDict, total=False):
+    """Options of a decode by keyword."""
+
+    ports: Iterable[int]
+    errors: OnBadCapture
+    max_rows: int
+    max_bytes: int
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """How captures are decoded; it goes to the workers, so everything in it pickles."""
+
+    ports: tuple[int, ...]
+    errors: OnBadCapture
+    max_rows: int
+    max_bytes: int
+
+    def open(self, source: Source) -> Decoder:
+        """Give the decoder of a file or of its bytes."""
+        from zwire.capture import decode
+
+        return decode(source, ports=self.ports, max_rows=self.max_rows, max_bytes=self.max_bytes)
+
+
+def decode_options(
+    *,
+    ports: Iterable[int] = (),
+    errors: OnBadCapture = "rows",
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> DecodeOptions:
+    """Check the options of a decode where they are given, not in the first task."""
+    if errors not in ("rows", "raise"):
+        raise ValueError(f"errors must be one of rows, raise, not {errors!r}")
+    ports = tuple(ports)
+    for port in ports:
+        if not 0 < port < 1 << 16:
+            raise ValueError(f"a port is 1 to 65535, not {port}")
+    made = DecodeOptions(ports, errors, max_rows, max_bytes)
+    made.open(b"")  # a decoder knows its own bounds
+    return made
+
+
+def read(options: DecodeOptions, captures: Iterable[Capture]) -> Iterator[pa.RecordBatch]:
+    """Give what is in each capture, one after the other, in bounded memory."""
+    for capture in captures:
+        yield from _read(options, capture)
+
+
+def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    name, content = capture
+    problem: DecodeError | OSError | None = None
+    path = None
+    try:
+        if content is None:
+            content = path = _local(name)
+        decoder = options.open(content)
+    except (DecodeError, OSError) as error:
+        problem = error
+    else:
+        while True:
+            try:
+                batch = next(decoder, None)
+            except (DecodeError, OSError) as error:
+                # The rows that came before it are still to be had.
+                problem = error
+                continue
+            if batch is None:
+                break
+            yield _named(pa.record_batch(batch), name)
+    if problem is None:
+        return
+    if options.errors == "raise":
+        if path is None and name is not None:
+            problem.add_note(f"in {name}")
+        raise problem
+    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    reason = reason.removeprefix(f"{path}: ")
+    row = {
+        "protocol": "zenoh",
+        "message": "error",
+        "error": reason if name is None else f"{name}: {reason}",
+        "offset": problem.offset if isinstance(problem, DecodeError) else None,
+        "file": name,
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=schema.DECODE.arrow())
+
+
+def _named(batch: pa.RecordBatch, name: str | None) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    wanted = schema.DECODE.arrow()
+    names = pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, names], schema=wanted)
+
+
+def _local(name: str | None) -> str:
+    """Give the path on this machine for a path or URI, as Spark's own file sources name files."""
+    if name is None:
+        raise FileNotFoundError("the path is null")
+    parts = urlsplit(name)
+    if parts.scheme == "file" and not parts.netloc:
+        path = name.removeprefix("file:")
+        path = "/" + path.lstrip("/")
+        # Some sources of Spark escape names in their URIs, others do not.
+        return path if os.path.exists(path) else unquote(path)  # noqa: PTH110 - a text in, a text out
+    if "://" in name:
+        raise FileNotFoundError(
+            "workers read captures from local paths; for other file systems decode the content"
+        )
+    return name
