@@ -1,0 +1,368 @@
+"""Peers that break the rules, against `zwire router` as a process of its own, while others go on.
+
+Each test has a publisher and a subscriber that run through the hub all the time. Whatever the rude peer
+does: they lose nothing, the hub's memory stays bounded, and the hub answers newcomers.
+"""
+
+import contextlib
+import itertools
+import json
+import random
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from zwire import zenoh
+
+MIB = 1024  # in KiB, as the kernel counts
+# What the hub may grow by: queues of a few MiB per destination, buffers, and what the allocator keeps.
+GROWTH_KIB = 64 * MIB
+# On an idle machine everything here takes milliseconds.
+PATIENCE = 15.0
+
+
+class Hub:
+    """`zwire router` on a free port."""
+
+    def __init__(self, *settings):
+        options = [option for setting in settings for option in ("--cfg", setting)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "zwire", "router", "--listen", "tcp/127.0.0.1:0", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.endpoint = self.process.stdout.readline().strip()
+        host, _, port = self.endpoint.removeprefix("tcp/").rpartition(":")
+        self.address = (host, int(port))
+
+    def kib(self, field):
+        """``VmRSS``: resident now; ``VmHWM``: at most so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith(field + ":"))
+        return int(line.split()[1])
+
+    def descriptors(self):
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            _, complaints = self.process.communicate(timeout=10)
+        finally:
+            self.process.kill()
+        assert self.process.returncode == 0, complaints
+        assert "panicked" not in complaints, complaints
+
+
+def client(hub, **settings):
+    config = zenoh.Config()
+    config.insert_json5("mode", '"client"')
+    config.insert_json5("connect/endpoints", json.dumps([hub.endpoint]))
+    for key, value in settings.items():
+        config.insert_json5(key.replace("__", "/"), json.dumps(value))
+    return zenoh.open(config)
+
+
+def eventually(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {PATIENCE} s"
+        time.sleep(0.01)
+
+
+class Calm:
+    """A publisher and a subscriber, each a client of the hub; numbered messages all the time."""
+
+    def __init__(self, hub):
+        self.hub = hub
+        self.got = []
+        self.sent = 0
+        self.longest = 0.0
+        self.stop = threading.Event()
+        self.sender, self.receiver = client(hub), client(hub)
+        self.receiver.declare_subscriber(
+            "calm", lambda sample: self.got.append(int(sample.payload.to_string()))
+        )
+        self.publisher = self.sender.declare_publisher(
+            "calm", congestion_control=zenoh.CongestionControl.BLOCK
+        )
+        eventually(lambda: self.publisher.matching_status.matching, "the subscription")
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.stop.wait(0.002):
+            start = time.monotonic()
+            self.publisher.put(str(self.sent))
+            self.longest = max(self.longest, time.monotonic() - start)
+            self.sent += 1
+
+    def check(self):
+        """Everything arrives, in order; a newcomer is served."""
+        already = self.sent
+        eventually(lambda: self.sent > already + 20, "the publisher goes on")
+        self.stop.set()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+        with client(self.hub) as late:
+            late.put("calm", "-1", congestion_control=zenoh.CongestionControl.BLOCK)
+            with late.declare_queryable("late", lambda query: query.reply("late", "yes")):
+                replies = [reply.ok.payload.to_string() for reply in late.get("late", timeout=5)]
+            assert replies == ["yes"]
+        eventually(lambda: -1 in self.got, "the newcomer's message")
+        eventually(lambda: len(self.got) > self.sent, "every message")
+        assert [n for n in self.got if n >= 0] == list(range(self.sent))
+
+    def end(self):
+        self.stop.set()
+        self.thread.join(PATIENCE)
+        self.sender.close()
+        self.receiver.close()
+
+
+@contextlib.contextmanager
+def undisturbed(*settings, growth_kib=GROWTH_KIB):
+    """A hub and calm traffic; the body is rude."""
+    hub = Hub(*settings)
+    try:
+        calm = Calm(hub)
+        try:
+            before = hub.kib("VmRSS")
+            yield hub
+            calm.check()
+            assert hub.kib("VmHWM") - before < growth_kib
+            # The rude ones cost nobody else time either.
+            assert calm.longest < 2
+        finally:
+            calm.end()
+    finally:
+        hub.end()
+
+
+def connect(hub):
+    stream = socket.create_connection(hub.address, timeout=PATIENCE)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
+def batch(body):
+    return struct.pack("<H", len(body)) + body
+
+
+def receive(stream):
+    """The next batch."""
+    raw = b""
+    while len(raw) < 2 or len(raw) < 2 + struct.unpack_from("<H", raw)[0]:
+        part = stream.recv(2 if len(raw) < 2 else 2 + struct.unpack_from("<H", raw)[0] - len(raw))
+        assert part, "the hub closed"
+        raw += part
+    return raw[2:]
+
+
+NODES = itertools.count(1)
+
+
+def introduce(hub):
+    """A connection after the handshake: QoS, batches of 65535 bytes, lease 10 s, first number 5."""
+    stream = connect(hub)
+    zid = struct.pack("<I", 0xABCD0000 + next(NODES))
+    # INIT with sizes and extensions: QoS, patch 1.
+    stream.sendall(batch(b"\xc1\x09\x32" + zid + b"\x0a\xff\xff\x81\x27\x01"))
+    ack = receive(stream)
+    assert ack[0] & 0x3F == 0x21
+    at = 3 + (ack[2] >> 4) + 1 + (3 if ack[0] & 0x40 else 0)
+    cookie = ack[at : at + 1 + ack[at]]
+    stream.sendall(batch(b"\x42\x0a\x05" + cookie))
+    assert receive(stream)[0] & 0x3F == 0x22
+    return stream
+
+
+def closes(stream):
+    """Whether the hub ends the connection; what it still says is read over."""
+    with contextlib.suppress(ConnectionResetError):
+        while stream.recv(65536):
+            pass
+    return True
+
+
+def pushed(stream, data):
+    """Sends as much as the hub takes before it closes."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        stream.sendall(data)
+
+
+def test_random_bytes():
+    randomness = random.Random(7)
+    with undisturbed() as hub:
+        for number in range(60):
+            with connect(hub) as stream:
+                junk = randomness.randbytes(randomness.randrange(1, 20_000))
+                # Also as what looks like a batch, and after a handshake.
+                pushed(stream, batch(junk) if number % 2 else junk)
+        for _ in range(20):
+            with introduce(hub) as stream:
+                for _ in range(20):
+                    pushed(stream, batch(randomness.randbytes(randomness.randrange(1, 3_000))))
+
+
+def test_half_a_handshake():
+    init = b"\xc1\x09\x32\x01\x02\x03\x04\x0a\xff\xff\x81\x27\x01"
+    with undisturbed("transport/unicast/accept_timeout:500") as hub, contextlib.ExitStack() as held:
+        streams = []
+        for cut in range(1, len(batch(init)) + 1):
+            stream = held.enter_context(connect(hub))
+            stream.sendall(batch(init)[:cut])
+            streams.append(stream)
+        # An answer was given, and nothing follows it; a cookie of nobody; an OPEN before any INIT.
+        for opening in (b"\x42\x0a\x05\x04abcd", b"\x02\x0a\x05\x00", b"\x43", b"\x04"):
+            stream = held.enter_context(connect(hub))
+            stream.sendall(batch(opening))
+            streams.append(stream)
+        for stream in streams:
+            assert closes(stream)
+
+
+@pytest.mark.parametrize("introduced", [False, True], ids=["before", "after"])
+def test_a_length_without_body(introduced):
+    settings = ["transport/unicast/accept_timeout:500", "transport/link/tx/lease:1000"]
+    with undisturbed(*settings) as hub, contextlib.ExitStack() as held:
+        before = hub.kib("VmRSS")
+        for prefix in (b"\xff\xff", b"\x01\x00", b"\xff\xff\x25", b"\x00\x00", b"\x10"):
+            for _ in range(20):
+                stream = held.enter_context(introduce(hub) if introduced else connect(hub))
+                stream.sendall(prefix)
+        time.sleep(0.7)
+        # A claimed length is no reason to hold its room: 100 of them would be 6.4 MiB twice over.
+        assert hub.kib("VmRSS") - before < 32 * MIB
+
+
+def test_thousands_of_connections_that_never_speak():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(10_000, hard - 500)
+    assert count >= 2_000, f"ulimit -Hn is {hard}: too low for this test"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + 400), hard))
+    try:
+        with undisturbed() as hub, contextlib.ExitStack() as held:
+            for number in range(count):
+                stream = held.enter_context(socket.socket())
+                stream.settimeout(PATIENCE)
+                stream.connect(hub.address)
+                if number % 1000 == 999:
+                    # In their midst a newcomer gets in.
+                    client(hub).close()
+            # It keeps only so many of them.
+            assert hub.descriptors() < 500
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+LENGTH = b"\xff\xff\xff\xff\x0f"
+CLAIMS = {
+    "payload": b"\x25\x05\x7d\x00\x01a\x01" + LENGTH + b"abc",
+    "key": b"\x25\x05\x7d\x00" + LENGTH + b"a\x01\x01x",
+    "attachment": b"\x25\x05\x7d\x00\x01a\x81\x43" + LENGTH + b"abc",
+    "unknown extension": b"\x25\x05\xfd\x00\x01a\x4f" + LENGTH + b"abc",
+    "payload of 2^64": b"\x25\x05\x7d\x00\x01a\x01" + b"\xff" * 9 + b"abc",
+    "link state": b"\x25\x05\x5f\x01\x05" + LENGTH,
+    "declared key": b"\xa5\x05\x31\x00\x3e\x62\x01\x00" + LENGTH + b"abc",
+}
+
+
+def test_claims_of_four_gigabytes():
+    with undisturbed() as hub:
+        for claim in CLAIMS.values():
+            for _ in range(10):
+                with introduce(hub) as stream:
+                    stream.sendall(batch(claim))
+                    # Only what is no link state has to end the link.
+                    assert claim is CLAIMS["link state"] or closes(stream)
+        # Before the handshake: a cookie of that length.
+        with connect(hub) as stream:
+            stream.sendall(batch(b"\x42\x0a\x05" + LENGTH + b"abc"))
+            assert closes(stream)
+
+
+def sequence(number):
+    """A number below 2^14 with seven bits a byte."""
+    high, low = divmod(number, 128)
+    return bytes([low | 0x80, high]) if high else bytes([low])
+
+
+def test_a_message_without_end():
+    """Fragment after fragment, beyond the bound of what is put together."""
+    bound = 16 * 1024 * 1024
+    piece = bytes(60_000)
+    with undisturbed(f"transport/link/rx/max_message_size:{bound}") as hub, contextlib.ExitStack() as held:
+        for share in (2.5, 2.5, 0.9):
+            stream = held.enter_context(introduce(hub))
+            for number in range(5, 5 + int(share * bound) // len(piece)):
+                first = number == 5
+                header = (b"\xe6" if first else b"\x66") + sequence(number) + (b"\x02" if first else b"")
+                pushed(stream, batch(header + piece))
+
+
+@pytest.mark.parametrize("congestion", ["DROP", "BLOCK"])
+def test_a_client_that_never_reads(congestion):
+    with undisturbed("transport/link/tx/lease:1000") as hub, client(hub) as flood:
+        deaf = introduce(hub)
+        # On Control: DECLARE D_SUBSCRIBER 1 with the full key.
+        deaf.sendall(batch(b"\xa5\x05\x31\x00\x9e\x21\x08\x62\x01\x00\x05flood"))
+        publisher = flood.declare_publisher(
+            "flood", congestion_control=getattr(zenoh.CongestionControl, congestion)
+        )
+        eventually(lambda: publisher.matching_status.matching, "the deaf one's subscription")
+        payload = bytes(60_000)
+        # 60 MB, far more than sockets and queues hold; until it is thrown out, if it is.
+        for _ in range(1_000):
+            publisher.put(payload)
+            if not publisher.matching_status.matching:
+                break
+        deaf.close()
+
+
+def test_an_asker_that_never_reads():
+    """Asks for large answers and takes none."""
+    with undisturbed("transport/link/tx/lease:1000") as hub, client(hub) as answerer:
+        answer = zenoh.ZBytes(bytes(100_000))
+        asked = []
+
+        def reply(query):
+            asked.append(1)
+            query.reply("large", answer)
+
+        answerer.declare_queryable("large", reply)
+        with client(hub) as polite:
+            eventually(lambda: list(polite.get("large")), "an answer")
+        deaf = introduce(hub)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            for number in range(500):
+                # REQUEST with the full key, QUERY without anything.
+                request = b"\x7c" + sequence(number) + b"\x00\x05large\x03"
+                deaf.sendall(batch(b"\x25" + sequence(5 + number) + request))
+        eventually(lambda: len(asked) > 20, "it was asked")
+        time.sleep(1)
+        deaf.close()
+
+
+def test_many_who_come_and_go():
+    with undisturbed() as hub:
+        before = hub.descriptors()
+        for number in range(300):
+            stream = introduce(hub)
+            stream.sendall(batch(b"\xa5\x05\x31\x00\x9e\x21\x08\x62\x01\x00\x04calm"))
+            if number % 3 == 0:
+                # CLOSE before leaving, or leaving at once, or with a reset.
+                stream.sendall(batch(b"\x03\x00"))
+            elif number % 3 == 1:
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            stream.close()
+        eventually(lambda: hub.descriptors() <= before, "their descriptors are released")
