@@ -114,6 +114,12 @@ impl Birth {
         if self.is_here() { Ok(()) } else { Err(Error::Forked { born: self.pid, here: std::process::id() }) }
     }
 
+    /// How often the process of birth had come out of a fork: differs between a process and its children.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.forks
+    }
+
     /// Whether this is the process of birth.
     #[must_use]
     pub fn is_here(self) -> bool {

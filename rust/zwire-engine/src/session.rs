@@ -331,6 +331,7 @@ impl Session {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
         self.overwrite(&mut publication);
+        self.shared.check()?;
         self.shared.grace(publication.qos, &publication.body);
         self.command(interrupted, |core, now, _| Ok(core.api.put(now, publication)?))
     }
@@ -346,6 +347,7 @@ impl Session {
         body: PushBody,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
+        self.shared.check()?;
         self.shared.grace(qos, &body);
         self.command(interrupted, |core, now, _| Ok(core.api.publish(now, publisher, body)?))
     }
@@ -364,6 +366,7 @@ impl Session {
         const AT_ONCE: usize = 256;
         let mut publications = publications.into_iter().peekable();
         while let Some(first) = publications.peek() {
+            self.shared.check()?;
             self.shared.grace(first.qos, &first.body);
             self.command(interrupted, |core, now, effects| {
                 for mut publication in publications.by_ref().take(AT_ONCE) {
@@ -459,6 +462,10 @@ impl Session {
 
     /// Ends a listener made by [`Self::matching_listener`].
     pub fn forget_matching_listener(&self, id: EntityId, queue: &Arc<Queue<bool>>) {
+        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        if !self.shared.birth.is_here() {
+            return;
+        }
         if let Some(all) = self.shared.core.lock().matching.get_mut(&id) {
             all.retain(|known| !Arc::ptr_eq(known, queue));
         }
@@ -517,6 +524,15 @@ impl Session {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
+    }
+
+    /// The process that opened the session.
+    ///
+    /// What only looks ([`Self::links`], [`Self::stats`], [`Self::listening`]) takes a lock that may have
+    /// been held at the time of a fork, so it asks this first.
+    #[must_use]
+    pub fn birth(&self) -> runtime::Birth {
+        self.shared.birth
     }
 
     /// Fails in a forked child and on a closed session.

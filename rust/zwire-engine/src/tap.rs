@@ -3,6 +3,7 @@
 //! No packet is captured: the bytes that were written to and read from each connection are wrapped
 //! in synthetic packets, so neither root nor a capture library is needed.
 
+use crate::runtime::Birth;
 use bytes::Bytes;
 use core::time::Duration;
 use parking_lot::Mutex;
@@ -18,6 +19,10 @@ use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
 /// From this many collected bytes on they are written to the file.
 const WRITE_BYTES: usize = 256 * 1024;
 
+/// What has waited for so long is written with the next bytes that cross the wire. Keep-alives cross it
+/// too, so a file that somebody reads while it grows is a few seconds behind, not a quarter megabyte.
+const WRITE_AFTER: Duration = Duration::from_secs(1);
+
 /// A connection in the file, and the direction in which we speak.
 struct Conversation {
     frames: FrameBuilder,
@@ -28,11 +33,14 @@ struct State {
     file: File,
     writer: PcapWriter,
     connections: HashMap<u64, Conversation>,
+    /// When it was last written, in time of the wall clock.
+    written: Duration,
     failed: bool,
 }
 
 /// A capture file being written.
 pub(crate) struct Tap {
+    birth: Birth,
     state: Mutex<State>,
 }
 
@@ -43,8 +51,14 @@ impl Tap {
     /// The file cannot be created.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
-        let state = State { file, writer: PcapWriter::new(), connections: HashMap::new(), failed: false };
-        let tap = Self { state: Mutex::new(state) };
+        let state = State {
+            file,
+            writer: PcapWriter::new(),
+            connections: HashMap::new(),
+            written: Duration::ZERO,
+            failed: false,
+        };
+        let tap = Self { birth: Birth::here(), state: Mutex::new(state) };
         tap.flush();
         Ok(tap)
     }
@@ -54,7 +68,10 @@ impl Tap {
         let mut state = self.state.lock();
         let State { writer, connections, .. } = &mut *state;
         write(writer, connections, now);
-        if state.writer.len() >= WRITE_BYTES {
+        // A clock that was set back writes at once, and goes on from there.
+        let waited = now.checked_sub(state.written).unwrap_or(WRITE_AFTER);
+        if state.writer.len() >= WRITE_BYTES || waited >= WRITE_AFTER {
+            state.written = now;
             state.write_out();
         }
     }
@@ -121,6 +138,9 @@ impl State {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        self.flush();
+        // What a forked child inherited in the buffer is written by its parent.
+        if self.birth.is_here() {
+            self.flush();
+        }
     }
 }

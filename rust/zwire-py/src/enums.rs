@@ -1,8 +1,8 @@
 //! The enumerations. Python sees members of `enum.Enum` classes (`zwire.zenoh`), which iterate, pickle and
 //! can be dictionary keys; the types here carry them across.
 
-use crate::errors;
-use pyo3::{Borrowed, prelude::*, sync::PyOnceLock, types::PyType};
+use crate::{errors, once::Once};
+use pyo3::{Borrowed, prelude::*, types::PyType};
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability, SetIntersectionLevel, WhatAmI,
     session::{Locality, SampleKind},
@@ -31,8 +31,8 @@ macro_rules! enumeration {
 
             /// The members, in the order of `VARIANTS`.
             fn members(py: Python<'_>) -> PyResult<&'static [Py<PyAny>]> {
-                static CACHE: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
-                let members = CACHE.get_or_try_init(py, || {
+                static CACHE: Once<Vec<Py<PyAny>>> = Once::new();
+                let members = CACHE.get(|| {
                     let class = py.import(MODULE)?.getattr($name)?;
                     Self::MEMBERS.iter().map(|name| Ok(class.getattr(*name)?.unbind())).collect::<PyResult<_>>()
                 })?;

@@ -2,13 +2,13 @@
 //!
 //! The classes are written in Python (`zwire.errors`), with docstrings, attributes and pickling.
 
+use crate::once::Once;
 use pyo3::{
     exceptions::{
         PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
         PyUnicodeDecodeError,
     },
     prelude::*,
-    sync::PyOnceLock,
     types::{IntoPyDict, PyDict, PyType},
 };
 use std::path::Path;
@@ -21,8 +21,8 @@ use zwire_proto::{
 macro_rules! classes {
     ($($function:ident = $name:literal),+ $(,)?) => {
         $(fn $function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-            static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-            CLASS.import(py, "zwire.errors", $name)
+            static CLASS: Once<Py<PyType>> = Once::new();
+            CLASS.class(py, "zwire.errors", $name)
         })+
     };
 }

@@ -1,18 +1,12 @@
 //! `zwire.zenoh.handlers`: channels and callbacks, and how items get from a queue of the engine to
 //! Python.
-//!
-//! A callback has a thread of its own, so that a slow one delays nobody else. The thread takes the
-//! interpreter once for a batch of items, not once for each.
 
-use crate::{errors, interrupt::Interrupt};
+use crate::{calling, errors, interrupt::Interrupt};
 use core::time::Duration;
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyTuple};
 use std::sync::{Arc, OnceLock};
 use zwire_engine::{Handler as EngineHandler, Queue, RecvError, Replies, queue::Weigh, runtime::Birth};
 use zwire_proto::zenoh::session::GetEnd;
-
-/// Most items that a callback thread hands over while it holds the interpreter.
-const BATCH: usize = 256;
 
 /// Something that a queue of the engine holds and Python wants.
 pub(crate) trait Item: Weigh + Send + 'static {
@@ -140,7 +134,7 @@ impl HandlerArg {
         match self {
             Self::Channel(_) => Ok(Py::new(py, Handler::new(queue.clone()))?.into_any()),
             Self::Callback { callback, drop, handler } => {
-                dispatch(py, queue.clone(), callback, drop)?;
+                calling::start(py, queue.clone(), callback, drop)?;
                 Ok(handler)
             }
         }
@@ -299,8 +293,9 @@ impl Handler {
         self.channel.dropped()
     }
 
-    fn __len__(&self) -> usize {
-        self.channel.len()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.check(py)?;
+        Ok(self.channel.len())
     }
 
     const fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -313,61 +308,5 @@ impl Handler {
 
     fn __bool__(&self) -> bool {
         true
-    }
-}
-
-/// Starts the thread of a callback. It ends with the queue, or with the interpreter.
-fn dispatch<T: Item>(
-    py: Python<'_>,
-    queue: Arc<Queue<T>>,
-    callback: Py<PyAny>,
-    drop: Option<Py<PyAny>>,
-) -> PyResult<()> {
-    let callbacks = Callbacks { callback, drop };
-    std::thread::Builder::new()
-        .name("zwire-callback".to_owned())
-        .spawn(move || {
-            let mut items = Vec::with_capacity(BATCH);
-            while queue.wait_readable(None, &mut || false).is_ok() {
-                queue.drain_into(&mut items, BATCH);
-                // Without an interpreter there is nobody to call any more.
-                if Python::try_attach(|py| callbacks.call(py, &mut items)).is_none() {
-                    core::mem::forget(callbacks);
-                    return;
-                }
-            }
-            if Python::try_attach(|py| callbacks.end(py)).is_none() {
-                core::mem::forget(callbacks);
-            }
-        })
-        .map(|_| ())
-        .map_err(|source| {
-            let error = zwire_engine::Error::Runtime { source: Arc::new(source) };
-            errors::engine(py, &error)
-        })
-}
-
-struct Callbacks {
-    callback: Py<PyAny>,
-    drop: Option<Py<PyAny>>,
-}
-
-impl Callbacks {
-    fn call<T: Item>(&self, py: Python<'_>, items: &mut Vec<T>) {
-        for item in items.drain(..) {
-            let result = item.into_py(py).and_then(|item| self.callback.call1(py, (item,)));
-            // One bad item or one bad call does not end the subscription.
-            if let Err(error) = result {
-                error.print_and_set_sys_last_vars(py);
-            }
-        }
-    }
-
-    fn end(&self, py: Python<'_>) {
-        if let Some(drop) = &self.drop
-            && let Err(error) = drop.call0(py)
-        {
-            error.print_and_set_sys_last_vars(py);
-        }
     }
 }

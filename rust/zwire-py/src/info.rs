@@ -10,13 +10,10 @@ use zwire_proto::zenoh::{Reliability, WhatAmI, ZenohId};
 pub(crate) struct SessionInfo(pub(crate) Handle);
 
 impl SessionInfo {
-    fn neighbours(&self, whatami: WhatAmI) -> Vec<PyZenohId> {
-        let links = self.0.0.engine.links();
-        links
-            .iter()
-            .filter(|link| link.params.remote.whatami == whatami)
-            .map(|link| PyZenohId(link.params.remote.zid))
-            .collect()
+    fn neighbours(&self, py: Python<'_>, whatami: WhatAmI) -> PyResult<Vec<PyZenohId>> {
+        let links = self.0.look(py)?.links();
+        let matching = links.iter().filter(|link| link.params.remote.whatami == whatami);
+        Ok(matching.map(|link| PyZenohId(link.params.remote.zid)).collect())
     }
 }
 
@@ -28,23 +25,23 @@ impl SessionInfo {
     }
 
     /// The routers that this node is connected to.
-    fn routers_zid(&self) -> Vec<PyZenohId> {
-        self.neighbours(WhatAmI::Router)
+    fn routers_zid(&self, py: Python<'_>) -> PyResult<Vec<PyZenohId>> {
+        self.neighbours(py, WhatAmI::Router)
     }
 
     /// The peers that this node is connected to.
-    fn peers_zid(&self) -> Vec<PyZenohId> {
-        self.neighbours(WhatAmI::Peer)
+    fn peers_zid(&self, py: Python<'_>) -> PyResult<Vec<PyZenohId>> {
+        self.neighbours(py, WhatAmI::Peer)
     }
 
     /// The open sessions with other nodes.
-    fn transports(&self) -> Vec<Transport> {
-        self.0.0.engine.links().iter().map(|link| Transport::of(link)).collect()
+    fn transports(&self, py: Python<'_>) -> PyResult<Vec<Transport>> {
+        Ok(self.0.look(py)?.links().iter().map(|link| Transport::of(link)).collect())
     }
 
     /// The established links.
-    fn links(&self) -> Vec<Link> {
-        self.0.0.engine.links().iter().map(|link| Link::of(link)).collect()
+    fn links(&self, py: Python<'_>) -> PyResult<Vec<Link>> {
+        Ok(self.0.look(py)?.links().iter().map(|link| Link::of(link)).collect())
     }
 }
 

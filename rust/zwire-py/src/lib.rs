@@ -1,6 +1,7 @@
 //! The compiled Python module `zwire._zwire`.
 
 mod arrow;
+mod calling;
 mod config;
 mod declared;
 mod decode;
@@ -16,6 +17,7 @@ mod keyexpr;
 mod liveliness;
 mod log;
 mod matcher;
+mod once;
 mod parameters;
 mod publisher;
 mod querier;

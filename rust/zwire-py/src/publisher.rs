@@ -74,6 +74,12 @@ impl MatchingListener {
         Ok(Self { session: session.clone(), id, queue, handler, background })
     }
 
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.session.look(py)?;
+        self.forget();
+        Ok(())
+    }
+
     fn forget(&self) {
         self.session.0.engine.forget_matching_listener(self.id, &self.queue);
     }
@@ -86,8 +92,13 @@ impl MatchingListener {
     }
 
     #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
-        self.forget();
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.end(py)
     }
 
     /// The channel, or what was given with the callback.
@@ -97,8 +108,8 @@ impl MatchingListener {
     }
 
     /// Ends the listener.
-    fn undeclare(&self) {
-        self.forget();
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py)
     }
 
     /// The next change, or None if there is none right now.

@@ -67,6 +67,13 @@ impl Handle {
         }
     }
 
+    /// Fails in a forked child, also for what only looks; a closed session may still be looked at.
+    pub(crate) fn look(&self, py: Python<'_>) -> PyResult<&Engine> {
+        let engine = &self.0.engine;
+        engine.birth().check().map_err(|error| errors::engine(py, &error))?;
+        Ok(engine)
+    }
+
     /// The id of an entity of this session.
     pub(crate) fn global_id(&self, id: EntityId) -> PyEntityGlobalId {
         PyEntityGlobalId::of(self.0.engine.zid(), id.0)
@@ -86,6 +93,7 @@ pub(crate) fn close_all(py: Python<'_>) {
             let _ = session.engine.close();
         }
     });
+    crate::calling::wait_for_end(py);
 }
 
 /// Opens a session.
@@ -240,13 +248,13 @@ impl Session {
     }
 
     /// Counters by name: messages, bytes, and drops by reason.
-    fn stats(&self) -> std::collections::BTreeMap<String, u64> {
-        self.0.0.engine.stats()
+    fn stats(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<String, u64>> {
+        Ok(self.0.look(py)?.stats())
     }
 
     /// The endpoints on which this node listens, as `tcp/address:port`.
-    fn listening(&self) -> Vec<String> {
-        self.0.0.engine.listening().iter().map(|address| format!("tcp/{address}")).collect()
+    fn listening(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.0.look(py)?.listening().iter().map(|address| format!("tcp/{address}")).collect())
     }
 
     /// Declares a key expression, so that publications on it are shorter on the wire.

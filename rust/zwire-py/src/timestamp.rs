@@ -1,10 +1,9 @@
 //! `NTP64`, `TimestampId` and `Timestamp`.
 
-use crate::{errors, zbytes};
+use crate::{errors, once::Once, zbytes};
 use core::time::Duration;
 use pyo3::{
     prelude::*,
-    sync::PyOnceLock,
     types::{PyBytes, PyType},
 };
 use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
@@ -46,15 +45,14 @@ fn from_datetime(datetime: &Bound<'_, PyAny>) -> PyResult<Ntp64> {
 }
 
 fn timedelta(py: Python<'_>, time: Duration, negative: bool) -> PyResult<Bound<'_, PyAny>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let delta =
-        CLASS.import(py, "datetime", "timedelta")?.call1((0, time.as_secs(), time.subsec_micros()))?;
+    static CLASS: Once<Py<PyType>> = Once::new();
+    let delta = CLASS.class(py, "datetime", "timedelta")?.call1((0, time.as_secs(), time.subsec_micros()))?;
     if negative { delta.neg() } else { Ok(delta) }
 }
 
 fn epoch(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static EPOCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let epoch = EPOCH.get_or_try_init(py, || -> PyResult<_> {
+    static EPOCH: Once<Py<PyAny>> = Once::new();
+    let epoch = EPOCH.get(|| {
         let module = py.import("datetime")?;
         let utc = module.getattr("timezone")?.getattr("utc")?;
         Ok(module.getattr("datetime")?.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind())
@@ -214,10 +212,10 @@ pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
 impl PyTimestamp {
     #[new]
     fn new(time: &Bound<'_, PyAny>, id: &Bound<'_, PyAny>) -> PyResult<Self> {
-        static DATETIME: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        static DATETIME: Once<Py<PyType>> = Once::new();
         let time_of = if let Ok(time) = time.cast::<PyNtp64>() {
             time.get().0
-        } else if time.is_instance(DATETIME.import(time.py(), "datetime", "datetime")?)? {
+        } else if time.is_instance(DATETIME.class(time.py(), "datetime", "datetime")?)? {
             from_datetime(time)?
         } else {
             return Err(errors::wrong_type("a datetime or NTP64", time));

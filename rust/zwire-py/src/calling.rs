@@ -1,0 +1,172 @@
+//! Threads of callbacks.
+//!
+//! A callback has a thread of its own, so that a slow one delays nobody else. The thread takes the
+//! interpreter once for a batch of items, not once for each.
+//!
+//! It stays known to the interpreter from its start to its end. Registering a thread takes a lock of
+//! `CPython` that a fork does not look after before 3.12: a thread that registers for each batch leaves
+//! one child in some hundred hanging in `os.fork`.
+
+use crate::{errors, handlers::Item};
+use core::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+use pyo3::{ffi, prelude::*, types::PyTuple};
+use std::{sync::Arc, time::Instant};
+use zwire_engine::{Queue, runtime::Birth};
+
+/// Most items that a thread hands over before it looks whether others want the interpreter.
+const BATCH: usize = 256;
+
+/// How long the exit of the interpreter waits for callbacks that are at work.
+const EXIT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Starts the thread of a callback. It ends with the queue, or with the interpreter.
+pub(crate) fn start<T: Item>(
+    py: Python<'_>,
+    queue: Arc<Queue<T>>,
+    callback: Py<PyAny>,
+    drop: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let callbacks = Callbacks { callback, drop };
+    let running = Running::new();
+    let thread = std::thread::Builder::new().name("zwire-callback".to_owned()).spawn(move || {
+        let callbacks = core::mem::ManuallyDrop::new(callbacks);
+        // Without an interpreter there is nobody to call, and nobody to give the callbacks back to.
+        let _ = Python::try_attach(|py| {
+            let mut items = Vec::with_capacity(BATCH);
+            while py.detach(|| queue.wait_readable(None, &mut || false)).is_ok() {
+                queue.drain_into(&mut items, BATCH);
+                callbacks.call(py, &mut items);
+            }
+            callbacks.end(py);
+            core::mem::drop(core::mem::ManuallyDrop::into_inner(callbacks));
+        });
+        core::mem::drop(running);
+    });
+    match thread {
+        Ok(_) => Ok(()),
+        Err(source) => {
+            let error = zwire_engine::Error::Runtime { source: Arc::new(source) };
+            Err(errors::engine(py, &error))
+        }
+    }
+}
+
+/// Waits a little for callbacks that are at work, after their sessions were closed.
+///
+/// A thread that comes back from a long callback when the interpreter has gone on with its end is
+/// stopped where it stands, see [`Stay`].
+pub(crate) fn wait_for_end(py: Python<'_>) {
+    py.detach(|| {
+        let end = Instant::now() + EXIT_PATIENCE;
+        while Running::count() > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// One thread of a callback, as long as it lives.
+struct Running;
+
+/// How many threads run callbacks, below; above, the generation of the process that counts. A forked
+/// child has none of the threads of its parent, so its count starts anew.
+static RUNNING: AtomicU64 = AtomicU64::new(0);
+
+impl Running {
+    fn generation() -> u64 {
+        u64::from(Birth::here().generation()) << 32
+    }
+
+    fn new() -> Self {
+        let generation = Self::generation();
+        // The closure never refuses.
+        let _ = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+            let ours = count >> 32 == generation >> 32;
+            Some(if ours { count + 1 } else { generation + 1 })
+        });
+        Self
+    }
+
+    fn count() -> u64 {
+        let count = RUNNING.load(Ordering::Acquire);
+        if count >> 32 == Self::generation() >> 32 { count & u64::from(u32::MAX) } else { 0 }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+struct Callbacks {
+    callback: Py<PyAny>,
+    drop: Option<Py<PyAny>>,
+}
+
+impl Callbacks {
+    fn call<T: Item>(&self, py: Python<'_>, items: &mut Vec<T>) {
+        for item in items.drain(..) {
+            let arguments = item.into_py(py).and_then(|item| PyTuple::new(py, [item]));
+            // One bad item or one bad call does not end the subscription.
+            if let Err(error) = arguments.and_then(|arguments| call(&self.callback, &arguments)) {
+                report(py, error, &self.callback);
+            }
+        }
+    }
+
+    fn end(&self, py: Python<'_>) {
+        if let Some(drop) = &self.drop
+            && let Err(error) = call(drop, &PyTuple::empty(py))
+        {
+            report(py, error, drop);
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "the declaration is that of the stable ABI")]
+unsafe extern "C-unwind" {
+    /// As in `pyo3::ffi`, but allowed to unwind, which is what [`Stay`] is there for.
+    fn PyObject_CallObject(callable: *mut ffi::PyObject, arguments: *mut ffi::PyObject)
+    -> *mut ffi::PyObject;
+}
+
+/// Calls what the user gave us; the thread may never come back, see [`Stay`].
+#[allow(unsafe_code, reason = "calls of PyO3 do not let an unwinding stack through")]
+fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let stay = Stay;
+    // SAFETY: both are live objects, the arguments a tuple, and we hold the interpreter, as `arguments`
+    // proves.
+    let result = unsafe { PyObject_CallObject(callable.as_ptr(), arguments.as_ptr()) };
+    core::mem::forget(stay);
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(arguments.py(), result) }.map(core::mem::drop)
+}
+
+/// Says what a callback has raised, through `sys.unraisablehook`.
+///
+/// Not by printing it: that keeps the traceback in `sys.last_traceback`, and with it the query that the
+/// callback has not finished, whose asker then waits for its timeout; and it ends the process for a
+/// `SystemExit`.
+fn report(py: Python<'_>, error: PyErr, callback: &Py<PyAny>) {
+    error.write_unraisable(py, Some(callback.bind(py)));
+}
+
+/// Keeps a thread where it is when `CPython` wants to end it in the middle of a callback.
+///
+/// Before 3.14 a thread that asks for the interpreter during its finalization is ended by `pthread_exit`,
+/// which unwinds the stack. That cannot cross the start of a Rust thread: the process would abort, and
+/// a program that has done its work would end with an error. So the thread stays in this drop, and goes
+/// with the process.
+struct Stay;
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        // A panic of ours is another matter, and goes on.
+        while !std::thread::panicking() {
+            std::thread::park();
+        }
+    }
+}
