@@ -16,7 +16,6 @@ import zwire.spark as zs
 from zwire import capture
 
 CAPTURES = Path(__file__).resolve().parents[1] / "vectors" / "captures"
-COLUMNS = list(zs.schema.DECODE.names)
 
 # One of each kind of link, and of each thing that a decoder has to undo.
 NAMES = ["pubsub-basic", "declared-keyexpr", "query", "router", "compression", "fragmented", "old-version"]
@@ -132,6 +131,22 @@ def test_a_column_of_paths_says_the_same(spark):
     rows = zs.decode(listed, "path").collect()
     contents = zs.decode(spark.read.format("binaryFile").load([path(name) for name in NAMES]), "content")
     assert sorted(map(str, rows)) == sorted(map(str, contents.collect()))
+
+
+def test_columns_can_be_chosen(spark):
+    listed = zs.captures(spark, path("query"))
+    decoded = zs.decode(listed, "path", columns=["file", "key", "ts"])
+    assert decoded.schema == zs.schema.DECODE.select(["file", "key", "ts"]).spark()
+    assert decoded.columns == ["file", "key", "ts"]
+    whole = zs.decode(listed, "path").select("file", "key", "ts")
+    assert decoded.collect() == whole.collect()
+    for columns, problem in (
+        (["key", "colour"], "column 'colour' is not one of ts, src"),
+        ([], "at least one"),
+        (["key", "key"], "each once"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            zs.decode(listed, "path", columns=columns)
 
 
 def test_many_files_spread_over_partitions(spark, tmp_path):

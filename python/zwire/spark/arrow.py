@@ -13,7 +13,7 @@ from zwire.spark._send import PutOptions, check_columns, put_options, send
 from zwire.spark.batch import BYTES, ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from os import PathLike
 
     import pyarrow as pa
@@ -184,9 +184,11 @@ class _Decode:
     options: DecodeOptions
     column: str
     name: str | None
+    columns: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return read(self.options, self._captures(batches))
+        # Spark converts each column that it gets, also one that nobody asks for.
+        return (batch.select(self.columns) for batch in read(self.options, self._captures(batches)))
 
     def _captures(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Capture]:
         import pyarrow as pa
@@ -203,7 +205,9 @@ class _Decode:
                 yield Capture(name, memoryview(content.as_buffer()) if content.is_valid else b"")
 
 
-def decode(df: DataFrame, column: str, **options: Unpack[DecodeKeywords]) -> DataFrame:
+def decode(
+    df: DataFrame, column: str, *, columns: Sequence[str] | None = None, **options: Unpack[DecodeKeywords]
+) -> DataFrame:
     """Decode the captures in a column: a row of ``schema.DECODE`` for each message in them.
 
     With a column of paths (see :func:`captures`) each file is streamed where its task runs and may be larger
@@ -216,6 +220,8 @@ def decode(df: DataFrame, column: str, **options: Unpack[DecodeKeywords]) -> Dat
         df: Captures (pcap or pcapng, each also in gzip), one in a row.
         column: Column with the path, or with the content; of a content the column ``path`` beside it, if
             there is one, names it in ``file``.
+        columns: Those of ``schema.DECODE`` that are wanted, by default all. Spark would convert what a later
+            ``select`` throws away.
         **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``errors``: ``rows`` (default)
             makes a file that cannot be read, or is no capture, a row with ``message`` ``error``; ``raise``
             ends the task there. Damage inside of a capture is always a row. ``max_rows`` (32,768) and
@@ -230,9 +236,10 @@ def decode(df: DataFrame, column: str, **options: Unpack[DecodeKeywords]) -> Dat
         raise ValueError(f"there is no column {column!r}")
     if kinds[column] not in ("string", "binary"):
         raise ValueError(f"column {column!r} must be string or binary, not {kinds[column]}")
+    rows = schema.DECODE if columns is None else schema.DECODE.select(columns)
     name = "path" if kinds[column] == "binary" and kinds.get("path") == "string" else None
     wanted = [column] if name is None else [column, name]
-    return df.select(wanted).mapInArrow(_Decode(made, column, name), schema.DECODE.ddl)
+    return df.select(wanted).mapInArrow(_Decode(made, column, name, rows.names), rows.ddl)
 
 
 def captures(

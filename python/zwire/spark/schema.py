@@ -12,6 +12,8 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
@@ -33,6 +35,21 @@ class RowSchema:
     def ddl(self) -> str:
         """The schema as a DDL text."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns)
+
+    def select(self, names: Iterable[str]) -> RowSchema:
+        """Give the schema of some of the columns, in the order of the names.
+
+        Raises:
+            ValueError: A name is that of no column, or there twice, or there is none.
+        """
+        kinds = dict(self.columns)
+        wanted = tuple(names)
+        for name in wanted:
+            if name not in kinds:
+                raise ValueError(f"column {name!r} is not one of {', '.join(self.names)}")
+        if not wanted or len(set(wanted)) < len(wanted):
+            raise ValueError("columns must be at least one, and each once")
+        return RowSchema(tuple((name, kinds[name]) for name in wanted))
 
     def arrow(self) -> pa.Schema:
         """Give the schema for pyarrow."""
