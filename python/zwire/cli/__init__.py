@@ -32,6 +32,7 @@ COMMANDS = {
     "sub": "print what is published",
     "queryable": "answer queries",
     "decode": "print what is Zenoh in captured traffic",
+    "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }
 """Name of each command, which is also that of its module, and what it does."""
 

@@ -158,7 +158,7 @@ def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "-n",
         "--count",
-        type=_positive,
+        type=positive,
         metavar="N",
         help=f"end after N {what} (default: run until interrupted)",
     )
@@ -170,14 +170,14 @@ def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise ValueError
     return number
 
 
-_positive.__name__ = "count"  # argparse says "invalid count value"
+positive.__name__ = "count"  # argparse says "invalid count value"
 
 
 def say(line: str) -> None:

@@ -1,0 +1,86 @@
+"""Runs on this machine alone, with a hub of its own.
+
+Several processes publish positions, battery and images of robots. A PySpark job decodes the capture that the
+hub has written of it, asks the robots, and publishes what it has found; a subscriber prints that. In the end
+all have counted the same, or the exit code is 1.
+
+Leaves hub.pcap, fleet.png, counts.json and spark.log in a folder. Needs zwire[spark,plot] and a JDK.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zwire.cli import _options
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  zwire demo
+      about half a minute
+  zwire demo --processes 8 --robots 20 --seconds 20 --out big
+      more of everything
+  zwire decode demo-out/hub.pcap
+      what crossed the wire, afterwards
+"""
+
+_NEEDS = {"pyspark": "spark", "pyarrow": "spark", "pandas": "spark", "matplotlib": "plot"}
+"""Packages, and the extra that brings each."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("demo-out"),
+        help="folder for what it leaves (default: demo-out)",
+    )
+    parser.add_argument(
+        "--processes",
+        metavar="N",
+        type=_options.positive,
+        default=4,
+        help="processes of the fleet (default: 4)",
+    )
+    parser.add_argument(
+        "--robots", metavar="N", type=_options.positive, default=6, help="robots in each process (default: 6)"
+    )
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=5.0, help="how long the fleet publishes (default: 5)"
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=float, default=300.0, help="give up after that time (default: 300)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo."""
+    missing = [package for package in _NEEDS if importlib.util.find_spec(package) is None]
+    if missing:
+        extras = ",".join(sorted({_NEEDS[package] for package in missing}))
+        _options.say(f"zwire demo: needs {', '.join(missing)}: pip install 'zwire[{extras}]'")
+        return 1
+    if not _java():
+        _options.say("zwire demo: needs a JDK 17 or newer for Spark: install one, or set JAVA_HOME")
+        return 1
+    if args.seconds <= 0 or args.timeout <= 0:
+        _options.say("zwire demo: --seconds and --timeout must be positive")
+        return 2
+    from zwire.demo import road
+
+    options = road.Options(args.out, args.processes, args.robots, args.seconds, args.timeout)
+    with _options.stop_signals():
+        return road.run(options)
+
+
+def _java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return os.access(Path(home, "bin", "java"), os.X_OK) if home else shutil.which("java") is not None

@@ -1,0 +1,1 @@
+"""What ``zwire demo`` runs: a simulated fleet, a hub, a Spark job, and back; see :mod:`zwire.demo.road`."""

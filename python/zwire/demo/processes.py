@@ -1,0 +1,111 @@
+"""Starts the processes of the fleet, talks to them, and ends them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Self
+
+from zwire.demo.fleet import Settings
+from zwire.errors import TimedOut, TransportError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_GOODBYE = 5.0
+"""Seconds for a process to end by itself."""
+
+
+class Fleet:
+    """The processes of the fleet."""
+
+    def __init__(self, endpoint: str, *, count: int, robots: int, seconds: float, errors: Path) -> None:
+        self._errors = errors
+        self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._listeners: list[threading.Thread] = []
+        try:
+            for number in range(count):
+                self._start(Settings(endpoint, number, robots, seconds, answers=number % 2 == 0))
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, settings: Settings) -> None:
+        command = [sys.executable, "-m", "zwire.demo.fleet", json.dumps(asdict(settings))]
+        with self._errors.open("ab") as errors:
+            # A group of their own: Ctrl-C is for the demo, which then ends them.
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, process_group=0
+            )
+        self._processes.append(process)
+        listener = threading.Thread(target=self._listen, args=(settings.process, process), daemon=True)
+        listener.start()
+        self._listeners.append(listener)
+
+    def _listen(self, number: int, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None  # noqa: S101 - it was asked for
+        with process.stdout as lines:
+            for line in lines:
+                self._heard.put((number, json.loads(line)))
+        self._heard.put((number, None))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_args: object) -> None:
+        self.close()
+
+    def go(self) -> None:
+        """Let them publish."""
+        for process in self._processes:
+            assert process.stdin is not None  # noqa: S101 - it was asked for
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+
+    def wait(self, word: str, seconds: float) -> dict[int, dict[str, Any]]:
+        """Wait until each has said a word, and give what they said with it.
+
+        Raises:
+            TimedOut: One was silent for too long.
+            TransportError: One has ended.
+        """
+        end = time.monotonic() + seconds
+        said: dict[int, dict[str, Any]] = {}
+        while len(said) < len(self._processes):
+            try:
+                number, line = self._heard.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                missing = sorted(set(range(len(self._processes))) - set(said))
+                raise TimedOut(
+                    f"process {missing[0]} of the fleet was not {word} within {seconds:g} s", seconds=seconds
+                ) from None
+            if line is None:
+                last = self._errors.read_text(errors="replace").strip().rpartition("\n")[2]
+                raise TransportError(f"process {number} of the fleet has ended: {last or 'no reason given'}")
+            if line["word"] == word:
+                said[number] = line
+        return said
+
+    def close(self) -> None:
+        """End them: ask first, then do not ask."""
+        for process in self._processes:
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
+        end = time.monotonic() + _GOODBYE
+        for process in self._processes:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for listener in self._listeners:
+            # What it listens to has ended.
+            listener.join(_GOODBYE)

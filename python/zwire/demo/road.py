@@ -1,0 +1,180 @@
+"""The whole road once: a simulated fleet, a hub, a Spark job, and back.
+
+``zwire demo`` runs this. A hub in this process writes all that crosses its wire to a capture. Processes of a
+fleet (:mod:`zwire.demo.fleet`) publish positions, battery and images over sockets, and some answer queries.
+A Spark job (:mod:`zwire.demo.job`) decodes the capture, asks the fleet, and publishes what it has found. At
+each station messages are counted, and the counts have to be the same (:mod:`zwire.demo.counts`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zwire.demo.counts import Counts, Tally
+from zwire.demo.hub import Hub, client
+from zwire.demo.processes import Fleet
+from zwire.demo.watch import Results, Watch
+from zwire.errors import TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+__all__ = ["Options", "run"]
+
+_PATIENCE = 30.0
+"""Seconds for what takes a fraction of one unless the machine is very busy."""
+
+_SHOWN = 12
+"""Problems that are printed; one cause often has many."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How large the demo is."""
+
+    out: Path
+    """Folder for the capture, the plot, the counts and what Spark says."""
+    processes: int = 4
+    robots: int = 6
+    """In each process."""
+    seconds: float = 5.0
+    """How long the fleet publishes."""
+    timeout: float = 300.0
+    """Seconds after which it gives up."""
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.start
+
+    def say(self, line: str) -> None:
+        print(f"{self.seconds():5.1f} s  {line}", flush=True)
+
+
+def run(options: Options) -> int:
+    """Run the demo, print what happens, and give 0 if nothing was lost and 1 otherwise.
+
+    To be called in the main thread: signals end it.
+
+    Raises:
+        TransportError: Something did not come in time, or a process of the fleet has failed.
+    """
+    clock = _Clock()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with _give_up_after(options.timeout), contextlib.ExitStack() as stack:
+        temporary = Path(tempfile.mkdtemp(prefix="zwire-demo-"))
+        stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+        counts, problems = _run(options, clock, stack, temporary)
+    for line in counts.table():
+        print(line)
+    print()
+    for problem in problems[:_SHOWN]:
+        print(f"wrong: {problem}")
+    if problems:
+        clock.say(f"{len(problems)} things are wrong")
+        return 1
+    stations = len(counts.stations)
+    clock.say(
+        f"nothing was lost: {counts.total('sent'):,} messages, each once at each of {stations} stations"
+    )
+    return 0
+
+
+def _run(
+    options: Options, clock: _Clock, stack: contextlib.ExitStack, temporary: Path
+) -> tuple[Counts, list[str]]:
+    out = options.out
+    hub = stack.enter_context(Hub(out / "hub.pcap"))
+    clock.say(f"hub      {hub.endpoint}, its traffic goes to {hub.capture}")
+    watch = stack.enter_context(Watch(hub.endpoint))
+    results = stack.enter_context(Results(hub.endpoint))
+    fleet = stack.enter_context(
+        Fleet(
+            hub.endpoint,
+            count=options.processes,
+            robots=options.robots,
+            seconds=options.seconds,
+            errors=temporary / "fleet.txt",
+        )
+    )
+    fleet.wait("ready", _PATIENCE)
+    clock.say(f"fleet    {options.processes} processes of {options.robots} robots each are connected")
+    fleet.go()
+
+    # While they publish, Spark gets up.
+    from zwire.demo.job import Job
+
+    job = stack.enter_context(Job(hub.endpoint, temporary=temporary, log=out / "spark.log"))
+    clock.say(f"spark    {job.version} is up with two cores, what it says goes to {out / 'spark.log'}")
+
+    sent = fleet.wait("sent", options.seconds + _PATIENCE)
+    counts = Counts(options.processes)
+    for process, tally in sent.items():
+        for kind, number in tally["counts"].items():
+            counts.add("sent", process, kind, Tally(number, number))
+    received = watch.wait(counts.total("sent"), _PATIENCE)
+    counts.put("received", received)
+    size = sum(tally["bytes"] for tally in sent.values())
+    clock.say(f"fleet    {counts.total('sent'):,} messages, {size / 1e6:.0f} MB; a subscriber has them all")
+    with client(hub.endpoint) as session:
+        hub.write_out(session)
+
+    decoded = job.decode(hub.capture)
+    counts.put("into hub", decoded.into_hub)
+    counts.put("out of hub", decoded.out_of_hub)
+    clock.say(
+        f"decode   {decoded.messages:,} messages of the capture ({hub.capture.stat().st_size / 1e6:.0f} MB)"
+    )
+    answers = job.ask(options.processes, options.robots)
+    clock.say(f"ask      {answers.rows} robots have answered, of {options.processes * options.robots} asked")
+    published = job.publish()
+    clock.say(f"publish  {published.rows} results from {published.partitions} partitions; this came back:")
+    came = results.wait(published.rows, _PATIENCE)
+    for line in results.lines():
+        print(f"         {line}")
+    counts.put("came back", came)
+
+    plot = out / "fleet.png"
+    from zwire.demo.plot import draw
+
+    draw(job.tracks(), job.rates(), counts, plot)
+    clock.say(f"plot     {plot}")
+    (out / "counts.json").write_text(json.dumps(counts.as_dict(), indent=2) + "\n")
+
+    problems = [*counts.problems(), *decoded.problems, *answers.problems, *results.problems()]
+    if watch.dropped or results.dropped:
+        problems.append(f"subscribers have dropped {watch.dropped + results.dropped} samples")
+    if published.rows != options.processes * options.robots:
+        problems.append(f"{published.rows} results for {options.processes * options.robots} robots")
+    return counts, problems
+
+
+@contextlib.contextmanager
+def _give_up_after(seconds: float) -> Iterator[None]:
+    """Raise in the main thread, wherever it waits, when the time is over."""
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        raise TimedOut(f"not done within {seconds:g} s", seconds=seconds)
+
+    # Spark has a handler of its own for Ctrl-C, and leaves it behind.
+    interrupt = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, interrupt)

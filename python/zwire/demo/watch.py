@@ -1,0 +1,147 @@
+"""The subscribers of the demo: one that counts what the fleet says, one that takes what Spark has found."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Self
+
+from zwire.demo.counts import KINDS, Tally
+from zwire.demo.fleet import NUMBER
+from zwire.demo.hub import client, confirm
+
+if TYPE_CHECKING:
+    from zwire.demo.counts import Tallies
+    from zwire.zenoh import Sample
+
+_AT_ONCE = 1024
+_TICK = 0.1
+"""Seconds after which a subscriber looks whether it is to end."""
+
+
+class _Taker:
+    """A subscriber whose samples a thread takes as they come."""
+
+    def __init__(self, endpoint: str, key: str) -> None:
+        self._session = client(endpoint)
+        self._subscriber = self._session.declare_subscriber(key)
+        # The hub knows of it before anybody publishes.
+        confirm(self._session)
+        self._changed = threading.Condition()
+        self._count = 0
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop:
+            samples = self._subscriber.recv_many(_AT_ONCE, timeout=_TICK)
+            if samples:
+                with self._changed:
+                    for sample in samples:
+                        self._take(sample)
+                    self._count += len(samples)
+                    self._changed.notify_all()
+
+    def _take(self, sample: Sample) -> None:
+        raise NotImplementedError
+
+    def _wait(self, count: int, seconds: float) -> None:
+        """Wait until there are that many, or the time is over; what is missing is for the counts to say."""
+        end = time.monotonic() + seconds
+        with self._changed:
+            while self._count < count and (left := end - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+    @property
+    def dropped(self) -> int:
+        """Samples that came and found no room."""
+        return self._subscriber.dropped
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_args: object) -> None:
+        self._stop = True
+        self._thread.join(timeout=10 * _TICK)
+        self._session.close()
+
+
+class Watch(_Taker):
+    """Counts what the fleet says."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._messages: defaultdict[tuple[int, str], int] = defaultdict(int)
+        self._numbers: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
+        super().__init__(endpoint, "fleet/**")
+
+    def _take(self, sample: Sample) -> None:
+        _, process, _, kind = str(sample.key_expr).split("/")
+        attachment = sample.attachment
+        assert attachment is not None  # noqa: S101 - the fleet gives each a number
+        self._messages[int(process), kind] += 1
+        self._numbers[int(process), kind].add(NUMBER.unpack(attachment.to_bytes())[0])
+
+    def wait(self, count: int, seconds: float) -> Tallies:
+        """Give what has come, as soon as that many have or the time is over."""
+        self._wait(count, seconds)
+        with self._changed:
+            return {
+                which: Tally(messages, len(self._numbers[which]))
+                for which, messages in self._messages.items()
+            }
+
+
+class Results(_Taker):
+    """Takes what Spark has found out about each robot."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._results: dict[str, dict[str, Any]] = {}
+        self._twice: list[str] = []
+        super().__init__(endpoint, "result/**")
+
+    def _take(self, sample: Sample) -> None:
+        key = str(sample.key_expr)
+        if key in self._results:
+            self._twice.append(key)
+        self._results[key] = json.loads(sample.payload.to_bytes())
+
+    def wait(self, count: int, seconds: float) -> Tallies:
+        """Give what the results add up to, as soon as that many have come or the time is over."""
+        self._wait(count, seconds)
+        found: defaultdict[tuple[int, str], int] = defaultdict(int)
+        with self._changed:
+            for key, result in self._results.items():
+                process = int(key.split("/")[1])
+                for kind in KINDS:
+                    found[process, kind] += result[kind]
+        return {which: Tally(messages, messages) for which, messages in found.items()}
+
+    def lines(self) -> list[str]:
+        """Give the results for people, a line for each robot."""
+        with self._changed:
+            results = sorted(self._results.items(), key=lambda item: [len(item[0]), item[0]])
+        return [_line(key, result) for key, result in results]
+
+    def problems(self) -> list[str]:
+        """Name results that came twice, and those that the robot itself contradicts."""
+        with self._changed:
+            wrong = [f"{key} came twice" for key in self._twice]
+            for key, result in self._results.items():
+                if result.get("agrees") is False:
+                    wrong.append(f"{key}: the robot says something else of itself than the capture does")
+        return wrong
+
+
+def _line(key: str, result: dict[str, Any]) -> str:
+    asked = {True: "the robot says the same", False: "the robot says otherwise", None: ""}
+    parts = [
+        f"{key:<18}",
+        f"{result['position']:>6,} positions {result['metres']:>7,.0f} m",
+        f"battery {result['charge']:4.0%}",
+        f"{result['image']:>3,} images {result['image_bytes'] / 1e6:>5.1f} MB",
+        asked[result.get("agrees")],
+    ]
+    return "  ".join(parts).rstrip()
