@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Self
 
 from zwire import zenoh
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 
     from zwire.zenoh import Session
 
-_TAP_BLOCK = 256 << 10
-"""The tap writes blocks of at least that many bytes."""
+_TAP_WAITS = 1.0
+"""Seconds that bytes wait in the tap at most, if others follow them."""
 
 
 class Hub:
@@ -38,10 +39,9 @@ class Hub:
     def write_out(session: Session) -> None:
         """Have everything in the capture that has crossed the wire so far.
 
-        The tap writes a block when it is full, or when the hub closes; this one is to go on. So it is filled:
-        with a value for which nobody has subscribed, and whose own end may stay behind.
+        The tap writes what has waited for a second, together with the next bytes that cross the wire.
         """
-        session.put("demo/filler", bytes(2 * _TAP_BLOCK), congestion_control=zenoh.CongestionControl.BLOCK)
+        time.sleep(_TAP_WAITS + 0.1)
         confirm(session)
 
 

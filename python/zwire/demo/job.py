@@ -122,7 +122,7 @@ class Job:
             .agg(f.count("*").alias("messages"), f.countDistinct("number").alias("different"))
             .collect()
         )
-        # The last message of the capture is not all there: what had the tap write the rest.
+        # The capture grows while it is read; what is cut off at its end is not of the fleet.
         links = fleet.select("src", "dst").distinct()
         errors = self._messages.where("error is not null").join(links, ["src", "dst"], "left_semi").collect()
         return Decoded(
