@@ -52,6 +52,19 @@ def replies(answer):
     return sorted(told(r) for r in answer["replies"])
 
 
+def replies_until_timeout(asker, answer):
+    """All of them, as :func:`replies`.
+
+    In an asker of eclipse-zenoh two timers race, that of the get and that of its node; it may tell of the
+    timeout twice, in one of 40 gets also when all three nodes are its own.
+    """
+    found = replies(answer)
+    timeout = ("error", shown(b"Timeout"))
+    if asker.implementation == ECLIPSE and found.count(timeout) == 2:
+        found.remove(timeout)
+    return found
+
+
 def test_replies_deletions_and_errors_arrive(nodes):
     _, asker, answerer = nodes
     stamp = answerer.new_timestamp(name="stamp")
@@ -246,12 +259,13 @@ def test_a_timeout_ends_with_an_error(nodes):
     script = [{"do": "reply", "key": "slow/a", "payload": "early"}, {"do": "hold"}]
     answering(asker, answerer, "slow/*", script)
     answer = asker.get(selector="slow/a", timeout=0.7)
-    assert replies(answer) == [("error", shown(b"Timeout")), ("slow/a", "PUT", shown(b"early"))]
+    early = [("error", shown(b"Timeout")), ("slow/a", "PUT", shown(b"early"))]
+    assert replies_until_timeout(asker, answer) == early
     assert 0.65 <= answer["seconds"] < 1.5
     answerer.release()
     # The late end is nobody's business any more, and the next query works.
     answer = asker.get(selector="slow/a", timeout=0.3)
-    assert len(answer["replies"]) == 2
+    assert replies_until_timeout(asker, answer) == early
 
 
 def test_replies_do_not_wait_for_the_end(nodes):
@@ -320,7 +334,10 @@ def test_queriers_pass_on_what_they_are_given(nodes):
     answer = asker.querier_get(
         name="querier", parameters="a=b", payload="body", encoding="text/json", attachment="att"
     )
-    assert replies(answer) == [("error", shown(b"Timeout")), ("p/a", "PUT", shown(b"x"))]
+    assert replies_until_timeout(asker, answer) == [
+        ("error", shown(b"Timeout")),
+        ("p/a", "PUT", shown(b"x")),
+    ]
     assert 0.45 <= answer["seconds"] < 1.5
     (query,) = answerer.received(name="queryable", count=1, seconds=5)
     query.pop("at")
