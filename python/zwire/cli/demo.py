@@ -26,8 +26,8 @@ examples:
       about half a minute
   zwire demo --processes 8 --robots 20 --seconds 20 --out big
       more of everything
-  zwire decode demo-out/hub.pcap --port PORT
-      what crossed the wire, afterwards; PORT is the one that the hub had
+  zwire decode demo-out/hub.pcap
+      what crossed the wire, afterwards
 """
 
 _NEEDS = {"pyspark": "spark", "pyarrow": "spark", "pandas": "spark", "matplotlib": "plot"}

@@ -93,10 +93,8 @@ class Job:
 
         columns = ["ts", "src", "dst", "message", "key", "payload", "attachment", "error"]
         hub = self.endpoint.removeprefix("tcp/")
-        # The tap writes what sessions say from their first frame on, so the port has to say what it is.
-        ports = [int(hub.rpartition(":")[2])]
         # mapInArrow; everything behind it is plain Spark.
-        rows = zs.decode(zs.captures(self.spark, capture), "path", columns=columns, ports=ports)
+        rows = zs.decode(zs.captures(self.spark, capture), "path", columns=columns)
         parts = f.split("key", "/")
         kind = f.try_element_at(parts, f.lit(4))
         self._messages = (

@@ -9,6 +9,7 @@ use crate::{
     establish::{self, Established},
     link::{Link, LinkPolicy},
     shared::Shared,
+    tap::TappedConnection,
     tcp,
 };
 use bytes::{Bytes, BytesMut};
@@ -16,10 +17,7 @@ use core::time::Duration;
 use std::{
     collections::VecDeque,
     io,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
 };
 use tokio::{net::TcpListener, sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
@@ -68,13 +66,14 @@ pub(crate) async fn connect(shared: &Arc<Shared>, target: &Target) -> Result<Est
     let stream = tokio::time::timeout(limit, tcp::connect(target, &shared.config.link))
         .await
         .map_err(|_| ConnectReason::TimedOut(limit))??;
-    establish::open(stream, Opener::new(handshake_config(&shared.config, shared)), limit).await
+    let tap = shared.tap.as_ref().and_then(|tap| TappedConnection::open(tap, &stream, false));
+    establish::open(stream, tap, Opener::new(handshake_config(&shared.config, shared)), limit).await
 }
 
 /// Makes a link of an established session, tells the machines, and starts its tasks. The link is
 /// down again when it is closed.
 pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
-    let Established { stream, params, rest, accepted } = established;
+    let Established { stream, params, rest, tap } = established;
     let config = &shared.config;
     let policy = LinkPolicy {
         lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
@@ -95,14 +94,6 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
         },
         clock::now(),
     );
-    let tap = shared.tap.as_ref().map(|tap| {
-        let (local, peer) = (stream.local_addr(), stream.peer_addr());
-        let id = NEXT_TAP.fetch_add(1, Ordering::Relaxed);
-        if let (Ok(local), Ok(peer)) = (local, peer) {
-            tap.opened(id, local, peer, accepted);
-        }
-        (tap.clone(), id)
-    });
     let framer = StreamFramer::new(&params);
     let remote = params.remote;
     let link = Link::new(stream, params, tx, &policy, tap)?;
@@ -144,8 +135,6 @@ const fn lane_bytes(config: &NodeConfig, batches: usize) -> usize {
     const DEFAULT_BATCHES: usize = 2;
     (config.zwire.queue_bytes_per_priority / DEFAULT_BATCHES).saturating_mul(batches)
 }
-
-static NEXT_TAP: AtomicU64 = AtomicU64::new(1);
 
 /// Reads until the link ends, then takes it out of the machines.
 async fn receive(
@@ -416,7 +405,7 @@ pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: TcpListener) {
 async fn accept_one(shared: &Weak<Shared>, stream: tokio::net::TcpStream) -> Result<(), ConnectReason> {
     let io = |e| ConnectReason::Io(Arc::new(e));
     tcp::established(&stream).map_err(io)?;
-    let (acceptor, limit) = {
+    let (tap, acceptor, limit) = {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let mut cookie = [0; 32];
         getrandom::fill(&mut cookie).map_err(|_| io(io::Error::other("no randomness")))?;
@@ -427,13 +416,14 @@ async fn accept_one(shared: &Weak<Shared>, stream: tokio::net::TcpStream) -> Res
             getrandom::fill(&mut nonce).map_err(|_| io(io::Error::other("no randomness")))?;
             acceptor = acceptor.with_users(users.clone(), u64::from_le_bytes(nonce));
         }
-        (acceptor, shared.config.unicast.accept_timeout)
+        let tap = shared.tap.as_ref().and_then(|tap| TappedConnection::open(tap, &stream, true));
+        (tap, acceptor, shared.config.unicast.accept_timeout)
     };
     let admit = |remote: &Remote| match shared.upgrade() {
         Some(shared) => shared.admit(remote),
         None => Err(CloseReason::GENERIC),
     };
-    let established = establish::accept(stream, acceptor, limit, admit).await?;
+    let established = establish::accept(stream, tap, acceptor, limit, admit).await?;
     let Some(shared) = shared.upgrade() else { return Ok(()) };
     start_link(&shared, established).map_err(io)?;
     Ok(())

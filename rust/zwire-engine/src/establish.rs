@@ -1,6 +1,6 @@
 //! Turns the handshake machines over a TCP stream.
 
-use crate::{clock, error::ConnectReason};
+use crate::{clock, error::ConnectReason, tap::TappedConnection};
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
 use std::sync::Arc;
@@ -20,8 +20,14 @@ pub(crate) struct Established {
     pub(crate) stream: TcpStream,
     pub(crate) params: LinkParams,
     pub(crate) rest: BytesMut,
-    /// The peer connected to us.
-    pub(crate) accepted: bool,
+    /// Where its bytes go to as well; those so far are there.
+    pub(crate) tap: Option<TappedConnection>,
+}
+
+/// A connection, and who listens in.
+struct Wire {
+    stream: TcpStream,
+    tap: Option<TappedConnection>,
 }
 
 enum Role {
@@ -50,11 +56,12 @@ impl Role {
 /// Why there is none; the peer was told.
 pub(crate) async fn open(
     stream: TcpStream,
+    tap: Option<TappedConnection>,
     opener: Opener,
     limit: Duration,
 ) -> Result<Established, ConnectReason> {
     let admit = |_: &Remote| Ok(());
-    match timeout(limit, run(stream, Role::Opener(opener), admit)).await {
+    match timeout(limit, run(Wire { stream, tap }, Role::Opener(opener), admit)).await {
         Ok(result) => result,
         Err(_) => Err(ConnectReason::TimedOut(limit)),
     }
@@ -66,11 +73,12 @@ pub(crate) async fn open(
 /// Why there is none; the peer was told.
 pub(crate) async fn accept(
     stream: TcpStream,
+    tap: Option<TappedConnection>,
     acceptor: Acceptor,
     limit: Duration,
     admit: impl FnMut(&Remote) -> Result<(), CloseReason>,
 ) -> Result<Established, ConnectReason> {
-    match timeout(limit, run(stream, Role::Acceptor(acceptor), admit)).await {
+    match timeout(limit, run(Wire { stream, tap }, Role::Acceptor(acceptor), admit)).await {
         Ok(result) => result,
         // Silence is answered with silence.
         Err(_) => Err(ConnectReason::TimedOut(limit)),
@@ -78,7 +86,7 @@ pub(crate) async fn accept(
 }
 
 async fn run(
-    mut stream: TcpStream,
+    mut wire: Wire,
     mut role: Role,
     mut admit: impl FnMut(&Remote) -> Result<(), CloseReason>,
 ) -> Result<Established, ConnectReason> {
@@ -86,20 +94,18 @@ async fn run(
     let mut buf = BytesMut::with_capacity(1024);
     let framer = StreamFramer::handshake();
     let result = loop {
-        flush(&mut stream, &mut role).await?;
+        wire.flush(&mut role).await?;
         let batch = loop {
             match framer.next(&mut buf) {
                 Ok(Some(batch)) => break batch,
                 Ok(None) => {}
                 Err(error) => {
                     let error = HandshakeError::from(error);
-                    refuse(&mut stream, error.close_reason()).await;
+                    wire.refuse(error.close_reason()).await;
                     return Err(error.into());
                 }
             }
-            if stream.read_buf(&mut buf).await.map_err(io)? == 0 {
-                return Err(io(std::io::ErrorKind::UnexpectedEof.into()));
-            }
+            wire.read(&mut buf).await?;
         };
         match role.handle_batch(batch) {
             Ok(Step::Continue) => {}
@@ -108,53 +114,76 @@ async fn run(
                     match admit(&remote) {
                         Ok(()) => {
                             let params = acceptor.admit()?;
-                            flush(&mut stream, &mut role).await?;
+                            wire.flush(&mut role).await?;
                             break params;
                         }
                         Err(reason) => {
                             let error = acceptor.refuse(reason);
-                            flush(&mut stream, &mut role).await?;
+                            wire.flush(&mut role).await?;
                             return Err(error.into());
                         }
                     }
                 }
             }
             Ok(Step::Done(params)) => {
-                flush(&mut stream, &mut role).await?;
+                wire.flush(&mut role).await?;
                 break params;
             }
             Err(error) => {
-                flush(&mut stream, &mut role).await?;
-                refuse(&mut stream, error.close_reason()).await;
+                wire.flush(&mut role).await?;
+                wire.refuse(error.close_reason()).await;
                 return Err(error.into());
             }
         }
     };
     tracing::debug!(peer = %result.remote.zid, at = ?clock::mono(), "session established");
-    Ok(Established { stream, params: result, rest: buf, accepted: matches!(role, Role::Acceptor(_)) })
+    let Wire { stream, tap } = wire;
+    Ok(Established { stream, params: result, rest: buf, tap })
 }
 
-async fn flush(stream: &mut TcpStream, role: &mut Role) -> Result<(), ConnectReason> {
-    while let Some(batch) = role.poll_transmit() {
-        write_batch(stream, &batch).await?;
+impl Wire {
+    /// Appends what comes next, at least a byte.
+    async fn read(&mut self, buf: &mut BytesMut) -> Result<(), ConnectReason> {
+        let before = buf.len();
+        if self.stream.read_buf(buf).await.map_err(io)? == 0 {
+            return Err(io(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        if let Some(tap) = &self.tap {
+            tap.received(&buf[before..]);
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-async fn write_batch(stream: &mut TcpStream, batch: &Bytes) -> Result<(), ConnectReason> {
-    #[allow(clippy::cast_possible_truncation, reason = "handshake batches are bounded by the cookie, a z16")]
-    let len = (batch.len() as u16).to_le_bytes();
-    let mut framed = Vec::with_capacity(2 + batch.len());
-    framed.extend_from_slice(&len);
-    framed.extend_from_slice(batch);
-    stream.write_all(&framed).await.map_err(io)
-}
+    async fn flush(&mut self, role: &mut Role) -> Result<(), ConnectReason> {
+        while let Some(batch) = role.poll_transmit() {
+            self.write_batch(&batch).await?;
+        }
+        Ok(())
+    }
 
-async fn refuse(stream: &mut TcpStream, reason: Option<CloseReason>) {
-    if let Some(reason) = reason {
-        // Best effort: the connection is given up either way.
-        let _ = write_batch(stream, &zwire_proto::zenoh::link::close_batch(reason)).await;
-        let _ = stream.shutdown().await;
+    async fn write_batch(&mut self, batch: &Bytes) -> Result<(), ConnectReason> {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "handshake batches are bounded by the cookie, a z16"
+        )]
+        let len = (batch.len() as u16).to_le_bytes();
+        let mut framed = Vec::with_capacity(2 + batch.len());
+        framed.extend_from_slice(&len);
+        framed.extend_from_slice(batch);
+        let framed = Bytes::from(framed);
+        // Before it is written: no answer stands in front of its question.
+        if let Some(tap) = &self.tap {
+            tap.sent(core::slice::from_ref(&framed));
+        }
+        self.stream.write_all(&framed).await.map_err(io)
+    }
+
+    async fn refuse(&mut self, reason: Option<CloseReason>) {
+        if let Some(reason) = reason {
+            // Best effort: the connection is given up either way.
+            let _ = self.write_batch(&zwire_proto::zenoh::link::close_batch(reason)).await;
+            let _ = self.stream.shutdown().await;
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! batch is worth a write or the batching time limit is over. What the socket does not take is left
 //! to the link's task.
 
-use crate::{clock, tap::Tap};
+use crate::{clock, tap::TappedConnection};
 use bytes::{Buf, Bytes};
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -124,7 +124,7 @@ pub struct Link {
     waiting: [AtomicUsize; Priority::COUNT],
     closed: AtomicBool,
     close_wake: Notify,
-    tap: Option<(Arc<Tap>, u64)>,
+    tap: Option<TappedConnection>,
 }
 
 /// Local policy of a link.
@@ -144,7 +144,7 @@ impl Link {
         params: LinkParams,
         machine: LinkTx,
         policy: &LinkPolicy,
-        tap: Option<(Arc<Tap>, u64)>,
+        tap: Option<TappedConnection>,
     ) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             local: stream.local_addr()?,
@@ -181,8 +181,8 @@ impl Link {
     }
 
     pub(crate) fn tap_received(&self, bytes: &[u8]) {
-        if let Some((tap, connection)) = &self.tap {
-            tap.received(*connection, bytes);
+        if let Some(tap) = &self.tap {
+            tap.received(bytes);
         }
     }
 
@@ -287,8 +287,8 @@ impl Link {
     fn refill(&self, tx: &mut Tx) {
         let mut parts = Vec::new();
         tx.machine.poll_transmit(clock::now(), &mut parts, WRITE_BYTES);
-        if let Some((tap, connection)) = &self.tap {
-            tap.sent(*connection, &parts);
+        if let Some(tap) = &self.tap {
+            tap.sent(&parts);
         }
         tx.out.extend(parts);
         let roomy = |(lane, waiting): (&Priority, &AtomicUsize)| {
@@ -508,8 +508,8 @@ impl Link {
     pub(crate) fn close(&self) {
         self.tx.lock().dead = true;
         if !self.closed.swap(true, Ordering::AcqRel) {
-            if let Some((tap, connection)) = &self.tap {
-                tap.closed(*connection);
+            if let Some(tap) = &self.tap {
+                tap.close();
             }
             self.close_wake.notify_waiters();
             self.tx_wake.notify_one();

@@ -11,9 +11,10 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, Write as _},
-    net::SocketAddr,
     path::Path,
+    sync::Arc,
 };
+use tokio::net::TcpStream;
 use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
 
 /// From this many collected bytes on they are written to the file.
@@ -33,6 +34,8 @@ struct State {
     file: File,
     writer: PcapWriter,
     connections: HashMap<u64, Conversation>,
+    /// Connections so far.
+    count: u64,
     /// When it was last written, in time of the wall clock.
     written: Duration,
     failed: bool,
@@ -55,6 +58,7 @@ impl Tap {
             file,
             writer: PcapWriter::new(),
             connections: HashMap::new(),
+            count: 0,
             written: Duration::ZERO,
             failed: false,
         };
@@ -63,11 +67,15 @@ impl Tap {
         Ok(tap)
     }
 
-    fn with(&self, write: impl FnOnce(&mut PcapWriter, &mut HashMap<u64, Conversation>, Duration)) {
+    /// Changes the state, and writes to the file what is due. A forked child writes nothing: the file is
+    /// its parent's, and so may be the lock.
+    fn with(&self, write: impl FnOnce(&mut State, Duration)) {
+        if !self.birth.is_here() {
+            return;
+        }
         let now = crate::clock::now().wall;
         let mut state = self.state.lock();
-        let State { writer, connections, .. } = &mut *state;
-        write(writer, connections, now);
+        write(&mut state, now);
         // A clock that was set back writes at once, and goes on from there.
         let waited = now.checked_sub(state.written).unwrap_or(WRITE_AFTER);
         if state.writer.len() >= WRITE_BYTES || waited >= WRITE_AFTER {
@@ -76,23 +84,45 @@ impl Tap {
         }
     }
 
-    /// A connection is established; `accepted` says that the peer connected to us.
-    pub(crate) fn opened(&self, connection: u64, local: SocketAddr, peer: SocketAddr, accepted: bool) {
-        self.with(|writer, connections, now| {
+    /// Writes what was collected to the file.
+    pub(crate) fn flush(&self) {
+        if self.birth.is_here() {
+            self.state.lock().write_out();
+        }
+    }
+}
+
+/// One connection in the file. It ends there at the latest when this is dropped.
+pub(crate) struct TappedConnection {
+    tap: Arc<Tap>,
+    id: u64,
+}
+
+impl TappedConnection {
+    /// A connection of which nothing was read or written yet: a reader of the file knows by its
+    /// handshake what it is. `accepted` says that the peer connected to us. `None`: the connection is
+    /// lost already.
+    pub(crate) fn open(tap: &Arc<Tap>, stream: &TcpStream, accepted: bool) -> Option<Self> {
+        let (local, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+        let mut id = 0;
+        tap.with(|state, now| {
+            state.count += 1;
+            id = state.count;
             let (client, server, ours) = if accepted {
                 (peer, local, Direction::ToClient)
             } else {
                 (local, peer, Direction::ToServer)
             };
-            let mut frames = FrameBuilder::new(client, server, [0; 2]);
-            frames.open(now, writer);
-            connections.insert(connection, Conversation { frames, ours });
+            let mut frames = FrameBuilder::new(client, server, initial_seq(id));
+            frames.open(now, &mut state.writer);
+            state.connections.insert(id, Conversation { frames, ours });
         });
+        Some(Self { tap: tap.clone(), id })
     }
 
-    pub(crate) fn sent(&self, connection: u64, parts: &[Bytes]) {
-        self.with(|writer, connections, now| {
-            if let Some(Conversation { frames, ours }) = connections.get_mut(&connection) {
+    pub(crate) fn sent(&self, parts: &[Bytes]) {
+        self.tap.with(|State { connections, writer, .. }, now| {
+            if let Some(Conversation { frames, ours }) = connections.get_mut(&self.id) {
                 for part in parts {
                     frames.data(now, *ours, part, writer);
                 }
@@ -100,26 +130,37 @@ impl Tap {
         });
     }
 
-    pub(crate) fn received(&self, connection: u64, bytes: &[u8]) {
-        self.with(|writer, connections, now| {
-            if let Some(Conversation { frames, ours }) = connections.get_mut(&connection) {
+    pub(crate) fn received(&self, bytes: &[u8]) {
+        self.tap.with(|State { connections, writer, .. }, now| {
+            if let Some(Conversation { frames, ours }) = connections.get_mut(&self.id) {
                 frames.data(now, ours.reverse(), bytes, writer);
             }
         });
     }
 
-    pub(crate) fn closed(&self, connection: u64) {
-        self.with(|writer, connections, now| {
-            if let Some(Conversation { mut frames, ours }) = connections.remove(&connection) {
+    /// What comes behind it is not written any more. Idempotent.
+    pub(crate) fn close(&self) {
+        self.tap.with(|State { connections, writer, .. }, now| {
+            if let Some(Conversation { mut frames, ours }) = connections.remove(&self.id) {
                 frames.close(now, ours, writer);
             }
         });
     }
+}
 
-    /// Writes what was collected to the file.
-    pub(crate) fn flush(&self) {
-        self.state.lock().write_out();
+impl Drop for TappedConnection {
+    fn drop(&mut self) {
+        self.close();
     }
+}
+
+/// Sequence numbers of the two SYNs. They differ between connections, so that two with the same ports
+/// one after the other are not taken for one.
+#[allow(clippy::cast_possible_truncation, reason = "any numbers do")]
+const fn initial_seq(id: u64) -> [u32; 2] {
+    // An odd number near 2^32 divided by the golden ratio: neighbours are far from each other.
+    let client = (id as u32).wrapping_mul(0x9e37_79b1);
+    [client, !client]
 }
 
 impl State {
@@ -138,9 +179,6 @@ impl State {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // What a forked child inherited in the buffer is written by its parent.
-        if self.birth.is_here() {
-            self.flush();
-        }
+        self.flush();
     }
 }
