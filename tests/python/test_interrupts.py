@@ -34,7 +34,7 @@ BLOCKED = {
         "def publish():\n"
         "    while not session.is_closed():\n"
         "        session.put('busy', 'x')\n"
-        "threading.Thread(target=publish, daemon=True).start()\n"
+        "thread(publish)\n"
         "threading.Event().wait()"
     ),
     "put under block": (
