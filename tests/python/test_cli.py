@@ -2,12 +2,14 @@
 
 import base64
 import contextlib
+import ctypes
 import importlib
 import json
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +95,18 @@ def test_router_prints_its_endpoint_and_stops_cleanly(number, start):
     out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (0, "")
     assert "Traceback" not in err
+
+
+def test_router_stops_whichever_thread_gets_the_signal(start):
+    """A signal that interrupts no wait of the main thread, as one that comes just before the wait."""
+    process = start("router", "--listen", "tcp/127.0.0.1:0")
+    process.stdout.readline()
+    assert "is ready" in process.stderr.readline()
+    threads = {int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()}
+    other = max(threads - {process.pid})
+    assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGINT) == 0
+    _, err = process.communicate(timeout=5)
+    assert (process.returncode, err) == (0, "")
 
 
 def test_put_reaches_sub_as_text(hub, subscribed):

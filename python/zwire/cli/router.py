@@ -20,6 +20,9 @@ examples:
       a hub on a free port that writes all its traffic to a capture
 """
 
+# A signal that reaches another thread, or this one just before it waits, is seen when the wait ends.
+_LOOK_SECONDS = 0.2
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
@@ -34,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
                 for endpoint in session.listening():
                     print(endpoint, flush=True)
                 _options.say(f"hub {session.zid()} is ready, Ctrl-C ends it")
-                threading.Event().wait()
+                never = threading.Event()
+                while not never.wait(_LOOK_SECONDS):
+                    pass
         except KeyboardInterrupt:
             # How a hub is ended, not how it fails.
             return 0
