@@ -2,10 +2,11 @@
 //! and what can be read is read.
 
 use super::run::{count, dissect, faults, file, json, packets, save};
+use bytes::Bytes;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 use zwire_proto::{
-    capture::Packet,
+    capture::{FlowEvent, Flows, FrameBuilder, Packet, PcapWriter, StreamBuffer},
     zenoh::dissect::{Cause, Message, Options, Record, Torn},
 };
 
@@ -65,6 +66,74 @@ fn a_capture_that_begins_late_invents_nothing() {
         for tenth in [1, 5, 8] {
             check_nothing_invented(name, &whole, &records(&packets[packets.len() * tenth / 10..]));
         }
+    }
+}
+
+/// The connections of a capture from their SYNs on, but without INIT and OPEN, as if none had been sent.
+fn without_handshakes(packets: &[Packet]) -> Bytes {
+    let mut flows = Flows::new();
+    let mut out = PcapWriter::new();
+    let mut links: BTreeMap<SocketAddr, (FrameBuilder, [(StreamBuffer, u32); 2])> = BTreeMap::new();
+    for packet in packets {
+        flows.handle_packet(packet).unwrap();
+        while let Some(event) = flows.poll_event() {
+            let FlowEvent::Data { timestamp, connection, direction, data, .. } = event else { continue };
+            let (frames, sides) = links.entry(connection.client).or_insert_with(|| {
+                let mut frames = FrameBuilder::new(connection.client, connection.server, [1, 2]);
+                frames.open(timestamp, &mut out);
+                (frames, Default::default())
+            });
+            let (buffer, handshakes) = &mut sides[direction.index()];
+            buffer.push(data);
+            while *handshakes < 2
+                && let Some(len) = buffer.peek::<2>()
+                && buffer.take(2 + usize::from(u16::from_le_bytes(len))).is_some()
+            {
+                *handshakes += 1;
+            }
+            let rest = buffer.len();
+            if *handshakes == 2
+                && let Some(data) = buffer.take(rest)
+            {
+                frames.data(timestamp, direction, &data, &mut out);
+            }
+        }
+    }
+    out.take().into()
+}
+
+#[test]
+fn a_connection_without_handshake_is_recognised_by_its_first_batches() {
+    for name in CAPTURES.into_iter().chain(["zenoh-bulk"]) {
+        let packets = packets(name);
+        let whole = records(&packets);
+        check_nothing_invented(name, &whole, &dissect(&without_handshakes(&packets), Options::default()));
+    }
+    for name in [
+        "zenoh-bulk",
+        "zenoh-compression",
+        "zenoh-declared-keyexpr",
+        "zenoh-fragmented",
+        "zenoh-lowlatency",
+        "zenoh-pubsub-basic",
+        "zenoh-query",
+    ] {
+        let packets = packets(name);
+        // In the order of each side: where one waits for a decision, the other may go on, and a key that
+        // the one declares is not known yet when the other uses it.
+        let said = |records: &[Record]| {
+            let mut sides: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for record in records {
+                if matches!(record.message(), "push" | "declare" | "request" | "response") {
+                    sides.entry((record.src, record.dst)).or_default().push(essence(record));
+                }
+            }
+            sides
+        };
+        let expected = said(&records(&packets));
+        let got = said(&dissect(&without_handshakes(&packets), Options::default()));
+        assert!(expected.values().map(Vec::len).sum::<usize>() > 20, "{name}");
+        assert!(expected == got, "{name}");
     }
 }
 

@@ -106,4 +106,15 @@ proptest! {
         let records = dissect(&connection(&client, &server, open, 7447), Options::default());
         prop_assert!(records.is_empty(), "{records:?}");
     }
+    /// Another protocol may have the same lengths in front of its messages.
+    #[test]
+    fn noise_behind_lengths_gives_no_record(
+        messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..200),
+        open: bool,
+    ) {
+        let framed = |message: &Vec<u8>| [&(message.len() as u16).to_le_bytes()[..], message].concat();
+        let stream: Vec<u8> = messages.iter().flat_map(framed).collect();
+        let records = dissect(&connection(&stream, &stream, open, 7447), Options::default());
+        prop_assert!(records.is_empty(), "{records:?}");
+    }
 }

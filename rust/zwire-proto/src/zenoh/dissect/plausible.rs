@@ -38,6 +38,8 @@ pub(super) struct Proof {
 }
 
 impl Proof {
+    /// The stream is there from its start, and begins with no INIT: that speaks against it.
+    pub(super) const NO_HANDSHAKE: Self = Self { batches: 3, bits: 64 };
     /// Nothing is known about the stream.
     pub(super) const STRANGER: Self = Self { batches: 3, bits: 48 };
     /// It is Zenoh, only the place of the next batch is not known.
@@ -228,6 +230,27 @@ pub(super) fn search(
     Search::Wait(first_open.unwrap_or(piece.len()))
 }
 
+/// Whether a piece of a stream begins with a run of batches that proves enough: where batches have to
+/// begin, one that is none decides. With `end` nothing follows the piece. `None`: there is no such run.
+pub(super) fn search_start(
+    piece: &Bytes,
+    formats: &[Format],
+    proof: Proof,
+    end: bool,
+    decompressor: &mut Decompressor,
+) -> Option<Search> {
+    let mut tries = Tries { left: MIN_TRIES + piece.len().saturating_mul(MAX_TRIES) };
+    let mut open = false;
+    for &format in formats {
+        match follow(piece, 0, format, proof, end, &mut tries, decompressor) {
+            Outcome::Proof => return Some(Search::Found(0, format)),
+            Outcome::Open => open = true,
+            Outcome::No => {}
+        }
+    }
+    (open && !end).then_some(Search::Wait(0))
+}
+
 struct Tries {
     left: usize,
 }
@@ -356,6 +379,25 @@ mod tests {
         assert!(matches!(find(&[0; 500], Proof::KNOWN, true), Search::Wait(_)));
         let text = b"GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n".repeat(20);
         assert!(matches!(find(&text, Proof::KNOWN, true), Search::Wait(_)));
+    }
+
+    #[test]
+    fn where_batches_have_to_begin_the_first_that_is_none_decides() {
+        let at_start = |bytes: &[u8], end| {
+            let piece = Bytes::copy_from_slice(bytes);
+            let mut decompressor = Decompressor::new(MAX_BATCH);
+            search_start(&piece, &Format::ALL, Proof::NO_HANDSHAKE, end, &mut decompressor)
+        };
+        let run = batches(&[FRAME, KEEP_ALIVE, FRAME]);
+        assert_eq!(at_start(&run, false), Some(Search::Found(0, Format::Plain)));
+        for cut in 0..run.len() {
+            assert_eq!(at_start(&run[..cut], false), Some(Search::Wait(0)), "{cut}");
+            assert_eq!(at_start(&run[..cut], true), None, "{cut}");
+        }
+        for other in [&b"GET / HTTP/1.1"[..], &[0; 40], &[0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f]] {
+            assert_eq!(at_start(other, false), None);
+            assert_eq!(at_start(&[other, &run].concat(), false), None);
+        }
     }
 
     proptest! {

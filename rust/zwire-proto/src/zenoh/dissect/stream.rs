@@ -6,12 +6,12 @@
 //!     │  "GET " at the start                       ▲                                             │
 //!     ├─────────────────────▶ WebSocket            └─────────────────────────────────────────────┘
 //!     │  the capture began later: Search                     a run of plausible batches
-//!     └─ anything else: foreign
+//!     └─ anything else: Search at the very start, where what is no batch is foreign
 //! ```
 
 use super::{
     limits::{MAX_BATCH, MAX_UNDECIDED, MAX_UNDECIDED_TOTAL},
-    plausible::{Proof, Search, search},
+    plausible::{Proof, Search, search, search_start},
     record::Cause,
     session::{Format, Place, Session, Shared, is_init},
     socket::{Batch, Next, Socket, may_be_joined},
@@ -70,6 +70,8 @@ enum Phase {
         wanted: usize,
         /// Where the search began.
         since: u64,
+        /// It begins there or nowhere.
+        at_start: bool,
     },
 }
 
@@ -280,7 +282,15 @@ impl Stream {
                 // A server may be captured before its client.
                 if half.buffer.len() > MAX_UNDECIDED || crowded { Step::Foreign } else { Step::Done }
             }
-            Start::Await | Start::Other if self.from_start => Step::Foreign,
+            Start::Other if self.from_start => {
+                half.search_from_here();
+                if let Phase::Search { at_start, .. } = &mut half.phase {
+                    *at_start = true;
+                }
+                self.session.pass_handshake(direction.index());
+                Step::Again
+            }
+            Start::Await if self.from_start => Step::Foreign,
             Start::Await | Start::Other
                 if matches!(self.kind, Kind::Undecided) && may_be_joined(half.buffer.as_slice()) =>
             {
@@ -330,17 +340,30 @@ impl Stream {
     fn step_search(&mut self, direction: Direction, end: bool, shared: &mut Shared) -> Step {
         let side = direction.index();
         let known = matches!(self.kind, Kind::Zenoh);
-        let proof = if known { Proof::KNOWN } else { Proof::STRANGER };
         let half = &mut self.halves[side];
-        let Phase::Search { waiting, wanted, since } = &mut half.phase else { return Step::Done };
+        let Phase::Search { waiting, wanted, since, at_start } = &mut half.phase else { return Step::Done };
         if waiting.len() < *wanted && !end && shared.undecided <= MAX_UNDECIDED_TOTAL {
             return Step::Done;
         }
-        let since = *since;
+        let (since, at_start) = (*since, *at_start && !known);
         let piece = core::mem::take(waiting).freeze();
         let format = self.session.format(side);
         let formats = format.as_ref().map_or(&Format::ALL[..], core::slice::from_ref);
-        match search(&piece, formats, proof, end, &mut shared.decompressor) {
+        let decompressor = &mut shared.decompressor;
+        let found = match (known, at_start) {
+            (true, _) => search(&piece, formats, Proof::KNOWN, end, decompressor),
+            (false, false) => search(&piece, formats, Proof::STRANGER, end, decompressor),
+            (false, true) => {
+                let found = search_start(&piece, formats, Proof::NO_HANDSHAKE, end, decompressor);
+                let Some(found) = found else {
+                    half.buffer.jump(piece.len() as u64);
+                    half.phase = Phase::search(half.buffer.position());
+                    return Step::Foreign;
+                };
+                found
+            }
+        };
+        match found {
             Search::Found(at, format) => {
                 half.buffer.jump(at as u64);
                 half.buffer.push(piece.slice(at..));
@@ -352,6 +375,10 @@ impl Stream {
                 let skipped = half.buffer.position() - since;
                 if !known {
                     self.kind = Kind::Zenoh;
+                    if at_start {
+                        // Nor has the other side one.
+                        self.session.pass_handshake(1 - side);
+                    }
                     // The other side needs less of a proof now.
                     if let Phase::Search { wanted, .. } = &mut self.halves[1 - side].phase {
                         *wanted = 0;
@@ -379,7 +406,7 @@ impl Stream {
                     Err(piece) => BytesMut::from(&piece[at..]),
                 };
                 let wanted = waiting.len() + waiting.len() / 2 + 1;
-                half.phase = Phase::Search { waiting, wanted, since };
+                half.phase = Phase::Search { waiting, wanted, since, at_start };
                 Step::Done
             }
         }
@@ -427,7 +454,7 @@ impl Stream {
 
 impl Phase {
     fn search(since: u64) -> Self {
-        Self::Search { waiting: BytesMut::new(), wanted: 0, since }
+        Self::Search { waiting: BytesMut::new(), wanted: 0, since, at_start: false }
     }
 }
 
@@ -438,7 +465,7 @@ impl Half {
         let waiting = self.buffer.as_slice().into();
         self.buffer = StreamBuffer::default();
         self.buffer.jump(since);
-        self.phase = Phase::Search { waiting, wanted: 0, since };
+        self.phase = Phase::Search { waiting, wanted: 0, since, at_start: false };
     }
 }
 
