@@ -13,10 +13,13 @@ use std::{
 use zwire_proto::{
     Now,
     zenoh::{
-        Priority, Reliability,
+        Priority, Qos, Reliability,
         node::{FaceId, Node},
-        session::{EntityId, Event, GetEnd, GetId, Reply, Sample, Session},
-        wire::{CloseReason, NetworkMessage},
+        session::{
+            DataSink, EntityId, Event, GetEnd, GetId, Publication, Published, Reply, Sample, Session,
+            SessionError,
+        },
+        wire::{CloseReason, NetworkMessage, PushBody, ResponseFinal},
     },
 };
 
@@ -197,15 +200,19 @@ impl Core {
         }
     }
 
-    /// A message of a link.
+    /// A message of a link, of which nothing is left.
     pub(crate) fn handle_message(
         &mut self,
         now: Now,
         face: FaceId,
-        message: NetworkMessage,
+        message: &mut NetworkMessage,
         reliability: Reliability,
         effects: &mut Effects,
     ) -> Result<(), Option<CloseReason>> {
+        if matches!(message, NetworkMessage::Push(_)) {
+            return self.handle_push(now, face, message, reliability, effects);
+        }
+        let message = core::mem::replace(message, NOTHING);
         let result = match &mut self.side {
             Side::Client(_) => {
                 self.api.handle_message(now, message, reliability).map_err(|e| Some(e.close_reason()))
@@ -216,6 +223,70 @@ impl Core {
         };
         self.pump(now, effects);
         result
+    }
+
+    /// A PUSH of a link. Data does not wait in the queues of the machines, which are empty between two
+    /// inputs: it goes from machine to machine by reference, and is moved once, into the queue of its
+    /// subscriber.
+    fn handle_push(
+        &mut self,
+        now: Now,
+        face: FaceId,
+        message: &mut NetworkMessage,
+        reliability: Reliability,
+        effects: &mut Effects,
+    ) -> Result<(), Option<CloseReason>> {
+        let Self { api, side, samples, .. } = self;
+        match side {
+            Side::Client(_) => {
+                if let NetworkMessage::Push(push) = message {
+                    let mut sink = ToSubscribers { samples, effects };
+                    api.handle_push_to(now, push, reliability, &mut sink);
+                }
+                Ok(())
+            }
+            Side::Node(side) => {
+                let links = &side.links;
+                let result = side.node.forward(now, face, message, |to, message| {
+                    if to != LOCAL {
+                        if let Some(link) = links.get(&to) {
+                            send(link, message, reliability, effects);
+                        }
+                    } else if let NetworkMessage::Push(push) = message {
+                        let mut sink = ToSubscribers { samples, effects };
+                        api.handle_push_to(now, push, reliability, &mut sink);
+                    }
+                });
+                result.map_err(|error| error.close_reason())
+            }
+        }
+    }
+
+    /// Publishes; see [`Session::put`].
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        now: Now,
+        publication: Publication,
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Self { api, side, samples, .. } = self;
+        let subscribers = ToSubscribers { samples, effects };
+        api.put_to(now, publication, &mut Outwards { now, side, subscribers })
+    }
+
+    /// Publishes; see [`Session::publish`].
+    #[inline]
+    pub(crate) fn publish(
+        &mut self,
+        now: Now,
+        publisher: EntityId,
+        body: PushBody,
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Self { api, side, samples, .. } = self;
+        let subscribers = ToSubscribers { samples, effects };
+        api.publish_to(now, publisher, body, &mut Outwards { now, side, subscribers })
     }
 
     /// Drains every output of the machines.
@@ -272,17 +343,7 @@ impl Core {
     fn dispatch(&mut self, event: Event, effects: &mut Effects) {
         match event {
             Event::Sample { subscriber, sample } => {
-                if let Some(queue) = self.samples.get(&subscriber) {
-                    let (pushed, out) = queue.push(sample);
-                    effects.garbage.extend(out.map(Garbage::Sample));
-                    if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue))
-                    {
-                        effects.signals.push(Signal::Samples(queue.clone()));
-                    }
-                    if pushed == Pushed::Over {
-                        effects.waits.push(Wait::Samples(queue.clone()));
-                    }
-                }
+                ToSubscribers { samples: &self.samples, effects }.sample(subscriber, sample);
             }
             Event::Query {
                 queryable,
@@ -375,6 +436,75 @@ impl Core {
             side.node.handle_timeout(now);
         }
         self.pump(now, effects);
+    }
+}
+
+/// What stands where a message was taken away.
+const NOTHING: NetworkMessage =
+    NetworkMessage::ResponseFinal(ResponseFinal { id: 0, qos: Qos::DEFAULT, timestamp: None });
+
+/// Samples into the queues of their subscribers.
+struct ToSubscribers<'a> {
+    samples: &'a HashMap<EntityId, Arc<Queue<Sample>>>,
+    effects: &'a mut Effects,
+}
+
+impl DataSink for ToSubscribers<'_> {
+    fn push(&mut self, _: &mut NetworkMessage, _: Reliability) {
+        // What came in does not go out again.
+    }
+
+    #[inline]
+    fn sample(&mut self, subscriber: EntityId, sample: Sample) {
+        let Some(queue) = self.samples.get(&subscriber) else { return };
+        let (pushed, out) = queue.push(sample);
+        let effects = &mut *self.effects;
+        effects.garbage.extend(out.map(Garbage::Sample));
+        if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
+            effects.signals.push(Signal::Samples(queue.clone()));
+        }
+        if pushed == Pushed::Over
+            && !matches!(effects.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
+        {
+            effects.waits.push(Wait::Samples(queue.clone()));
+        }
+    }
+}
+
+/// Publications of our own session to the links that want them.
+struct Outwards<'a> {
+    now: Now,
+    side: &'a mut Side,
+    subscribers: ToSubscribers<'a>,
+}
+
+impl DataSink for Outwards<'_> {
+    #[inline]
+    fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
+        let effects = &mut *self.subscribers.effects;
+        match &mut *self.side {
+            Side::Client(Some(link)) => send(link, message, reliability, effects),
+            // The session knows that it has no link, and sends nothing.
+            Side::Client(None) => {}
+            Side::Node(side) => {
+                let links = &side.links;
+                // Our own session stays within the bounds that hostile faces meet. What it says does not
+                // come back to it.
+                let result = side.node.forward(self.now, LOCAL, message, |to, message| {
+                    if let Some(link) = links.get(&to) {
+                        send(link, message, reliability, effects);
+                    }
+                });
+                if let Err(error) = result {
+                    tracing::warn!(%error, "the node refused a message of its own session");
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn sample(&mut self, subscriber: EntityId, sample: Sample) {
+        self.subscribers.sample(subscriber, sample);
     }
 }
 

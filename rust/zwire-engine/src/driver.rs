@@ -23,7 +23,8 @@ use tokio::{net::TcpListener, sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
     Remote, WhatAmI,
     link::{
-        Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, RxConfig, StreamFramer, TxConfig,
+        Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, Progress, RxConfig, StreamFramer,
+        TxConfig,
     },
     node::FaceId,
     wire::{CloseReason, Resolution},
@@ -136,6 +137,10 @@ const fn lane_bytes(config: &NodeConfig, batches: usize) -> usize {
     (config.zwire.queue_bytes_per_priority / DEFAULT_BATCHES).saturating_mul(batches)
 }
 
+/// Messages that are decoded before they are delivered: as many as the caches of the processor hold well,
+/// enough to make the lock cheap.
+const AT_ONCE: usize = 128;
+
 /// Reads until the link ends, then takes it out of the machines.
 async fn receive(
     shared: Weak<Shared>,
@@ -169,8 +174,16 @@ async fn receive_loop(
     tokio::pin!(sleep);
     let mut armed = false;
     let read_bytes = shared.upgrade()?.config.link.rx_buffer_size.max(READ_BYTES);
+    let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
+        link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        if let Err(reason) = shared.upgrade()?.deliver(face, messages, effects) {
+            end.get_or_insert(reason);
+        }
+        Some(())
+    };
     loop {
         let mut end = None;
+        let mut any = false;
         loop {
             let batch: Bytes = match framer.next(buf) {
                 Ok(Some(batch)) => batch,
@@ -181,26 +194,43 @@ async fn receive_loop(
                     break;
                 }
             };
-            match rx.handle_batch(clock::now(), batch, &mut messages) {
-                Ok(None) => {}
-                Ok(Some(reason)) => {
-                    tracing::debug!(peer = %link.peer, %reason, "the peer closes");
-                    end = Some(None);
+            if let Err(error) = rx.begin_batch(clock::now(), batch) {
+                tracing::warn!(peer = %link.peer, %error, "closing a link");
+                end = Some(error.close_reason());
+                break;
+            }
+            loop {
+                let progress = rx.read_batch(&mut messages, AT_ONCE);
+                match &progress {
+                    Ok(Progress::Closed(reason)) => {
+                        tracing::debug!(peer = %link.peer, %reason, "the peer closes");
+                        end = Some(None);
+                    }
+                    Err(error) => {
+                        tracing::warn!(peer = %link.peer, %error, "closing a link");
+                        end = Some(error.close_reason());
+                    }
+                    Ok(_) => {}
+                }
+                if messages.len() >= AT_ONCE {
+                    any = true;
+                    deliver(&mut messages, &mut effects, &mut end)?;
+                }
+                if progress != Ok(Progress::More) || end.is_some() {
                     break;
                 }
-                Err(error) => {
-                    tracing::warn!(peer = %link.peer, %error, "closing a link");
-                    end = Some(error.close_reason());
-                    break;
-                }
+            }
+            if end.is_some() {
+                break;
             }
         }
         if !messages.is_empty() {
-            link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+            any = true;
+            deliver(&mut messages, &mut effects, &mut end)?;
+        }
+        if any {
             let shared = shared.upgrade()?;
-            if let Err(reason) = shared.deliver(face, &mut messages, &mut effects) {
-                end.get_or_insert(reason);
-            }
+            shared.settle(&mut effects);
             for wait in effects.waits.drain(..) {
                 match wait {
                     Wait::Link(to, priority) => {

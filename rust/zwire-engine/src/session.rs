@@ -333,7 +333,7 @@ impl Session {
         self.overwrite(&mut publication);
         self.shared.check()?;
         self.shared.grace(publication.qos, &publication.body);
-        self.command(interrupted, |core, now, _| Ok(core.api.put(now, publication)?))
+        self.command(interrupted, |core, now, effects| Ok(core.put(now, publication, effects)?))
     }
 
     /// Publishes or deletes with the key and options of a publisher.
@@ -349,7 +349,7 @@ impl Session {
     ) -> Result<Published, Error> {
         self.shared.check()?;
         self.shared.grace(qos, &body);
-        self.command(interrupted, |core, now, _| Ok(core.api.publish(now, publisher, body)?))
+        self.command(interrupted, |core, now, effects| Ok(core.publish(now, publisher, body, effects)?))
     }
 
     /// Publishes many under one lock: for each, where it went. Waits as [`Self::put`] does.
@@ -364,18 +364,21 @@ impl Session {
     ) -> Result<(), Error> {
         /// So many that lock and clock cost little per message, so few that others get their turn.
         const AT_ONCE: usize = 256;
-        let mut publications = publications.into_iter().peekable();
-        while let Some(first) = publications.peek() {
+        let mut publications = publications.into_iter();
+        while let Some(first) = publications.next() {
             self.shared.check()?;
             self.shared.grace(first.qos, &first.body);
             self.command(interrupted, |core, now, effects| {
-                for mut publication in publications.by_ref().take(AT_ONCE) {
+                let mut next = Some(first);
+                let mut left = AT_ONCE;
+                while let Some(mut publication) = next {
                     self.overwrite(&mut publication);
-                    each(core.api.put(now, publication)?);
-                    core.pump(now, effects);
-                    if !effects.waits.is_empty() {
+                    each(core.put(now, publication, effects)?);
+                    left -= 1;
+                    if left == 0 || !effects.waits.is_empty() {
                         break;
                     }
+                    next = publications.next();
                 }
                 Ok(())
             })?;

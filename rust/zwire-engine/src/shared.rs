@@ -149,7 +149,7 @@ impl Shared {
         result
     }
 
-    /// The messages of one read of a link.
+    /// Messages of a link. When all that were read together are in, [`Self::settle`] follows.
     pub(crate) fn deliver(
         &self,
         face: FaceId,
@@ -161,8 +161,8 @@ impl Shared {
         {
             let mut core = self.core.lock();
             let _holding = Holding::new();
-            for (message, reliability) in messages.drain(..) {
-                result = core.handle_message(now, face, message, reliability, effects);
+            for (message, reliability) in messages.iter_mut() {
+                result = core.handle_message(now, face, message, *reliability, effects);
                 if result.is_err() {
                     break;
                 }
@@ -171,9 +171,13 @@ impl Shared {
             self.arm(&core);
         }
         messages.clear();
-        self.note_congestion(effects);
-        effects.settle(now.mono, true);
         result
+    }
+
+    /// Sends on and tells consumers what was delivered.
+    pub(crate) fn settle(&self, effects: &mut Effects) {
+        self.note_congestion(effects);
+        effects.settle(clock::now().mono, true);
     }
 
     fn note_congestion(&self, effects: &mut Effects) {

@@ -30,6 +30,13 @@ impl<'a> Reader<'a> {
         Self { buf, rest: buf, end: buf.len(), shm: false }
     }
 
+    /// A reader over `buf` from an offset on; offsets still count from the start of the buffer.
+    #[must_use]
+    #[inline]
+    pub fn starting_at(buf: &'a Bytes, offset: usize) -> Self {
+        Self { rest: buf.get(offset..).unwrap_or_default(), ..Self::new(buf) }
+    }
+
     /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must. A session
     /// of our own never negotiates them.
     #[must_use]

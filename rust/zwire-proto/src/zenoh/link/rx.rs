@@ -79,7 +79,30 @@ pub struct LinkRx {
     decompressor: Option<Decompressor>,
     lease: Duration,
     deadline: Duration,
+    /// The batch that is being read.
+    current: Option<Current>,
     stats: RxStats,
+}
+
+/// A batch and how far it was read.
+#[derive(Debug)]
+struct Current {
+    batch: Bytes,
+    at: usize,
+    in_frame: bool,
+    /// The reliability of the FRAME that is being read; `None` while its messages are dropped.
+    frame: Option<Reliability>,
+}
+
+/// How far [`LinkRx::read_batch`] has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There are more messages in the batch.
+    More,
+    /// The batch is read.
+    Done,
+    /// The batch ends with a CLOSE for that reason; what follows it is ignored.
+    Closed(CloseReason),
 }
 
 /// A priority and a reliability.
@@ -111,13 +134,13 @@ impl LinkRx {
             decompressor: params.compression.then(|| Decompressor::new(params.max_batch())),
             lease: params.peer_lease,
             deadline: now.mono.saturating_add(params.peer_lease),
+            current: None,
             stats: RxStats::default(),
         }
     }
 
-    /// Takes a batch, without stream prefix, and appends its messages to `out`. Any batch, an empty
-    /// one too, refreshes the peer's lease. The answer is the reason of a CLOSE; what follows one is
-    /// ignored.
+    /// Takes a batch, without stream prefix, and appends its messages to `out`. The answer is the
+    /// reason of a CLOSE; what follows one is ignored.
     ///
     /// # Errors
     /// The link has to end. The messages before the mistake are in `out`.
@@ -127,6 +150,19 @@ impl LinkRx {
         batch: Bytes,
         out: &mut Vec<(NetworkMessage, Reliability)>,
     ) -> Result<Option<CloseReason>, LinkError> {
+        self.begin_batch(now, batch)?;
+        match self.read_batch(out, usize::MAX)? {
+            Progress::Closed(reason) => Ok(Some(reason)),
+            Progress::More | Progress::Done => Ok(None),
+        }
+    }
+
+    /// Takes a batch, without stream prefix, which [`Self::read_batch`] then reads. Any batch, an empty
+    /// one too, refreshes the peer's lease. What was left of the one before is lost.
+    ///
+    /// # Errors
+    /// It does not decompress: the link has to end.
+    pub fn begin_batch(&mut self, now: Now, batch: Bytes) -> Result<(), LinkError> {
         self.deadline = now.mono.saturating_add(self.lease);
         self.stats.batches += 1;
         self.stats.bytes += batch.len() as u64;
@@ -134,46 +170,67 @@ impl LinkRx {
             Some(machine) => machine.decompress(batch)?,
             None => batch,
         };
+        self.current = Some(Current { batch, at: 0, in_frame: false, frame: None });
+        Ok(())
+    }
+
+    /// Reads on in the batch until `out` holds `full` messages. Small portions stay in the caches of
+    /// the processor on their way to whoever takes them; all messages of a batch together do not.
+    ///
+    /// # Errors
+    /// The link has to end. The messages before the mistake are in `out`.
+    pub fn read_batch(
+        &mut self,
+        out: &mut Vec<(NetworkMessage, Reliability)>,
+        full: usize,
+    ) -> Result<Progress, LinkError> {
+        let Some(current) = self.current.take() else { return Ok(Progress::Done) };
         let before = out.len();
-        let result =
-            if self.low_latency { self.read_low_latency(&batch, out) } else { self.read(&batch, out) };
+        let result = if self.low_latency {
+            self.read_low_latency(&current.batch, out)
+        } else {
+            self.read(current, out, full)
+        };
         self.stats.messages += (out.len() - before) as u64;
         result
     }
 
     fn read(
         &mut self,
-        batch: &Bytes,
+        mut current: Current,
         out: &mut Vec<(NetworkMessage, Reliability)>,
-    ) -> Result<Option<CloseReason>, LinkError> {
-        let mut r = Reader::new(batch);
-        // The reliability of the FRAME that is being read; `None` while its messages are dropped.
-        let mut frame = None;
-        let mut in_frame = false;
+        full: usize,
+    ) -> Result<Progress, LinkError> {
+        let mut r = Reader::starting_at(&current.batch, current.at);
         // Not by `BatchReader`: on the way through its items each message would be moved once more,
         // and messages are large.
         while let Some(header) = r.peek() {
-            if in_frame && is_network(header) {
+            if out.len() >= full {
+                current.at = r.offset();
+                self.current = Some(current);
+                return Ok(Progress::More);
+            }
+            if current.in_frame && is_network(header) {
                 let message = NetworkMessage::decode(&mut r)?;
-                if let Some(reliability) = frame {
+                if let Some(reliability) = current.frame {
                     out.push((message, reliability));
                 }
                 continue;
             }
-            in_frame = false;
+            current.in_frame = false;
             match TransportMessage::decode(&mut r)? {
                 TransportMessage::Frame(head) => {
-                    frame = self.frame(head)?.then_some(head.reliability);
-                    in_frame = true;
+                    current.frame = self.frame(head)?.then_some(head.reliability);
+                    current.in_frame = true;
                 }
                 // Its bytes extend to the end of the batch.
                 TransportMessage::Fragment(head) => self.fragment(head, &r.rest(), out)?,
-                TransportMessage::Close(close) => return Ok(Some(close.reason)),
+                TransportMessage::Close(close) => return Ok(Progress::Closed(close.reason)),
                 TransportMessage::KeepAlive => {}
                 _ => self.stats.ignored += 1,
             }
         }
-        Ok(None)
+        Ok(Progress::Done)
     }
 
     /// No FRAME, no FRAGMENT, no sequence numbers. Everything counts as reliable.
@@ -181,7 +238,7 @@ impl LinkRx {
         &mut self,
         batch: &Bytes,
         out: &mut Vec<(NetworkMessage, Reliability)>,
-    ) -> Result<Option<CloseReason>, LinkError> {
+    ) -> Result<Progress, LinkError> {
         let mut reader = BatchReader::low_latency(batch);
         while let Some(item) = reader.next_item()? {
             let message = match item {
@@ -189,7 +246,9 @@ impl LinkRx {
                     out.push((message, Reliability::Reliable));
                     continue;
                 }
-                BatchItem::Transport(TransportMessage::Close(close)) => return Ok(Some(close.reason)),
+                BatchItem::Transport(TransportMessage::Close(close)) => {
+                    return Ok(Progress::Closed(close.reason));
+                }
                 BatchItem::Transport(TransportMessage::Frame(_)) => "FRAME",
                 BatchItem::Fragment(..) => "FRAGMENT",
                 BatchItem::Transport(TransportMessage::KeepAlive) => continue,
@@ -200,7 +259,7 @@ impl LinkRx {
             };
             return Err(LinkError::NotLowLatency { message });
         }
-        Ok(None)
+        Ok(Progress::Done)
     }
 
     /// Whether the messages of a FRAME are to be taken.

@@ -10,13 +10,12 @@ use crate::{
     Now,
     zenoh::{
         Hlc, KeyExpr, Reliability,
-        wire::{NetworkMessage, Push, PushBody, WireExpr},
+        wire::{NetworkMessage, PushBody, WireExpr},
     },
 };
-use std::collections::VecDeque;
 
 impl Node {
-    /// `message` is a PUSH. It is not taken apart: moving it is a good part of what passing it on costs.
+    /// [`Self::forward`] into the queue of outputs.
     pub(super) fn handle_push(
         &mut self,
         now: Now,
@@ -24,8 +23,37 @@ impl Node {
         mut message: NetworkMessage,
         reliability: Reliability,
     ) -> Result<(), FaceError> {
+        let mut out = core::mem::take(&mut self.out);
+        let before = out.len();
+        let result = self.forward(now, from, &mut message, |to, message| {
+            out.push_back((to, message.clone(), reliability));
+        });
+        // In the order of faces, as everything else here.
+        if let Some(copies) = out.make_contiguous().get_mut(before..) {
+            copies.reverse();
+        }
+        self.out = out;
+        result
+    }
+
+    /// A face said `message`, which is a PUSH: the same as [`Self::handle_message`], but each face that
+    /// it goes to is given it at once, without a copy and without a place in the queue. For drivers that
+    /// have drained [`Self::poll_transmit`].
+    ///
+    /// Faces come in descending order. What is given to the lowest, which comes last, may be emptied.
+    ///
+    /// # Errors
+    /// What costs the face its connection; see [`FaceError`].
+    #[inline]
+    pub fn forward(
+        &mut self,
+        now: Now,
+        from: FaceId,
+        message: &mut NetworkMessage,
+        give: impl FnMut(FaceId, &mut NetworkMessage),
+    ) -> Result<(), FaceError> {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
-        let NetworkMessage::Push(push) = &mut message else { return Ok(()) };
+        let NetworkMessage::Push(push) = &mut *message else { return Ok(()) };
         self.stats.pushes_in += 1;
         if !stamp(now, &mut self.hlc, &self.config, &mut self.stats, &mut push.body) {
             return Ok(());
@@ -34,7 +62,7 @@ impl Node {
         let node_id = if face.region == Region::Routers { push.node_id } else { 0 };
         if let Some(route) = face.cache.get(self.version, node_id, &push.key) {
             self.stats.route_hits += 1;
-            send(&mut self.out, &mut self.stats, message, &route.targets, reliability);
+            hand_out(&mut self.stats, message, &route.targets, give);
             return Ok(());
         }
         self.stats.route_misses += 1;
@@ -44,7 +72,7 @@ impl Node {
         };
         let wire = push.key.clone();
         let targets = self.data_route(from, &key, &wire);
-        send(&mut self.out, &mut self.stats, message, &targets, reliability);
+        hand_out(&mut self.stats, message, &targets, give);
         if let Some(face) = self.faces.get_mut(&from) {
             face.cache.insert(node_id, &wire, Route { version: self.version, targets });
         }
@@ -72,38 +100,34 @@ impl Node {
     }
 }
 
-/// Hands one copy to each target. The last one gets the original.
-fn send(
-    out: &mut VecDeque<(FaceId, NetworkMessage, Reliability)>,
+/// Gives the message to each target, the lowest face last.
+#[inline]
+fn hand_out(
     stats: &mut NodeStats,
-    mut message: NetworkMessage,
+    message: &mut NetworkMessage,
     targets: &[(FaceId, Option<WireExpr>)],
-    reliability: Reliability,
+    mut give: impl FnMut(FaceId, &mut NetworkMessage),
 ) {
-    let (Some(((last, last_key), others)), NetworkMessage::Push(push)) = (targets.split_last(), &mut message)
-    else {
+    if targets.is_empty() {
         stats.pushes_unmatched += 1;
         return;
-    };
-    // NodeId is for routers, and the timestamp of the network message is not passed on.
-    push.node_id = 0;
-    push.timestamp = None;
+    }
     stats.pushes_out += targets.len() as u64;
-    for (to, key) in others {
-        let copy = Push {
-            key: key.as_ref().unwrap_or(&push.key).clone(),
-            qos: push.qos,
-            timestamp: None,
-            node_id: 0,
-            ts_stack: push.ts_stack.clone(),
-            body: push.body.clone(),
-        };
-        out.push_back((*to, NetworkMessage::Push(copy), reliability));
+    // The key as it came, while that of a face stands in its place.
+    let mut came = None;
+    for (to, key) in targets.iter().rev() {
+        let NetworkMessage::Push(push) = &mut *message else { return };
+        // NodeId is for routers, and the timestamp of the network message is not passed on.
+        push.node_id = 0;
+        push.timestamp = None;
+        if let Some(key) = key {
+            let before = core::mem::replace(&mut push.key, key.clone());
+            came.get_or_insert(before);
+        } else if let Some(came) = came.take() {
+            push.key = came;
+        }
+        give(*to, message);
     }
-    if let Some(key) = last_key {
-        push.key = key.clone();
-    }
-    out.push_back((*last, message, reliability));
 }
 
 /// `zenoh-behaviour` 3.3: a PUT without timestamp gets one; a timestamp of the future is replaced, or

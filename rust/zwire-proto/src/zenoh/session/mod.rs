@@ -33,6 +33,7 @@ mod tests;
 mod types;
 
 pub use error::{NorthError, SessionError};
+pub use publish::DataSink;
 pub use sample::{Sample, SampleKind};
 pub use stats::{SessionDrops, SessionStats};
 pub use types::{

@@ -15,6 +15,7 @@ use crate::{
         wire::{NetworkMessage, Push, PushBody, WireExpr},
     },
 };
+use std::collections::VecDeque;
 
 /// Where a publication of ours on some key goes.
 #[derive(Debug)]
@@ -32,24 +33,87 @@ pub(super) struct InRoute {
     subscribers: Box<[EntityId]>,
 }
 
+/// Takes publications and samples at once, where they would else wait in the queues of outputs. For
+/// drivers that have drained [`Session::poll_transmit`] and [`Session::poll_event`].
+pub trait DataSink {
+    /// A PUSH for the north. It is not needed any more afterwards.
+    fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability);
+    /// A sample for a subscriber.
+    fn sample(&mut self, subscriber: EntityId, sample: Sample);
+}
+
+/// The queues of outputs.
+struct Queues {
+    transmits: VecDeque<(NetworkMessage, Reliability)>,
+    events: VecDeque<Event>,
+}
+
+impl DataSink for Queues {
+    fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
+        self.transmits.push_back((message.clone(), reliability));
+    }
+
+    fn sample(&mut self, subscriber: EntityId, sample: Sample) {
+        self.events.push_back(Event::Sample { subscriber, sample });
+    }
+}
+
 impl Session {
+    /// Lets `work` write into the queues of outputs.
+    fn with_queues<R>(&mut self, work: impl FnOnce(&mut Self, &mut Queues) -> R) -> R {
+        let mut queues = Queues {
+            transmits: core::mem::take(&mut self.transmits),
+            events: core::mem::take(&mut self.events),
+        };
+        let result = work(self, &mut queues);
+        (self.transmits, self.events) = (queues.transmits, queues.events);
+        result
+    }
+
     /// Publishes or deletes. Never waits: without a link only the own session gets it.
     ///
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace.
-    #[inline]
     pub fn put(&mut self, now: Now, publication: Publication) -> Result<Published> {
+        self.with_queues(|session, queues| session.put_to(now, publication, queues))
+    }
+
+    /// As [`Self::put`], but what goes out goes straight to `sink`.
+    ///
+    /// # Errors
+    /// The session is closed, or the key does not fit into the namespace.
+    #[inline]
+    pub fn put_to(
+        &mut self,
+        now: Now,
+        publication: Publication,
+        sink: &mut impl DataSink,
+    ) -> Result<Published> {
         self.check_open()?;
         let Publication { key, body, qos, reliability, destination } = publication;
-        self.push_out(now, &key, body, qos, reliability, destination)
+        self.push_out(now, &key, body, qos, reliability, destination, sink)
     }
 
     /// Publishes or deletes with the key and the options of a publisher.
     ///
     /// # Errors
     /// The session is closed, or there is no such publisher.
+    pub fn publish(&mut self, now: Now, publisher: EntityId, body: PushBody) -> Result<Published> {
+        self.with_queues(|session, queues| session.publish_to(now, publisher, body, queues))
+    }
+
+    /// As [`Self::publish`], but what goes out goes straight to `sink`.
+    ///
+    /// # Errors
+    /// The session is closed, or there is no such publisher.
     #[inline]
-    pub fn publish(&mut self, now: Now, publisher: EntityId, mut body: PushBody) -> Result<Published> {
+    pub fn publish_to(
+        &mut self,
+        now: Now,
+        publisher: EntityId,
+        mut body: PushBody,
+        sink: &mut impl DataSink,
+    ) -> Result<Published> {
         self.check_open()?;
         let Some(known) = self.entities.publishers.get(&publisher) else {
             return Err(SessionError::UnknownEntity { id: publisher, expected: "publisher" });
@@ -62,10 +126,14 @@ impl Session {
         let key = known.key.inner.clone();
         let options = &known.options;
         let (qos, reliability, destination) = (options.qos, options.reliability, options.destination);
-        self.push_out(now, &key, body, qos, reliability, destination)
+        self.push_out(now, &key, body, qos, reliability, destination, sink)
     }
 
     #[inline]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a publication, which is taken apart only once"
+    )]
     fn push_out(
         &mut self,
         now: Now,
@@ -74,6 +142,7 @@ impl Session {
         qos: Qos,
         reliability: Reliability,
         destination: Locality,
+        sink: &mut impl DataSink,
     ) -> Result<Published> {
         if self.config.timestamping {
             stamp(&mut body, || self.hlc.new_timestamp(now));
@@ -100,23 +169,20 @@ impl Session {
             None => (None, local),
         };
         for &subscriber in others {
-            let sample = Sample::new(key.clone(), body.clone(), qos, reliability);
-            self.events.push_back(Event::Sample { subscriber, sample });
+            sink.sample(subscriber, Sample::new(key.clone(), body.clone(), qos, reliability));
         }
         if !sent {
             if let Some(&subscriber) = last {
-                let sample = Sample::new(key.clone(), body, qos, reliability);
-                self.events.push_back(Event::Sample { subscriber, sample });
+                sink.sample(subscriber, Sample::new(key.clone(), body, qos, reliability));
             }
             return Ok(published);
         }
         if let Some(&subscriber) = last {
-            let sample = Sample::new(key.clone(), body.clone(), qos, reliability);
-            self.events.push_back(Event::Sample { subscriber, sample });
+            sink.sample(subscriber, Sample::new(key.clone(), body.clone(), qos, reliability));
         }
         self.stats.pushes_sent += 1;
         let push = Push { qos, ..Push::new(route.wire.clone(), body) };
-        self.transmits.push_back((NetworkMessage::Push(push), reliability));
+        sink.push(&mut NetworkMessage::Push(push), reliability);
         Ok(published)
     }
 
@@ -144,8 +210,23 @@ impl Session {
     }
 
     /// PUSH.
+    pub(super) fn handle_push(&mut self, now: Now, mut push: Push, reliability: Reliability) {
+        self.with_queues(|session, queues| session.handle_push_to(now, &mut push, reliability, queues));
+    }
+
+    /// A PUSH of the north: the same as [`Self::handle_message`], but samples go straight to `sink`. It
+    /// leaves nothing of the message.
     #[inline]
-    pub(super) fn handle_push(&mut self, now: Now, push: Push, reliability: Reliability) {
+    pub fn handle_push_to(
+        &mut self,
+        now: Now,
+        push: &mut Push,
+        reliability: Reliability,
+        sink: &mut impl DataSink,
+    ) {
+        if self.north.is_none() {
+            return;
+        }
         self.stats.pushes_received += 1;
         let place = match self.in_routes.find(&push.key) {
             Some(place) => place,
@@ -170,11 +251,9 @@ impl Session {
         };
         self.stats.samples_delivered += route.subscribers.len() as u64;
         for &subscriber in others {
-            let sample = Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability);
-            self.events.push_back(Event::Sample { subscriber, sample });
+            sink.sample(subscriber, Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability));
         }
-        let sample = Sample::new(route.key.clone(), push.body, push.qos, reliability);
-        self.events.push_back(Event::Sample { subscriber: last, sample });
+        sink.sample(last, Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability));
     }
 
     #[cold]

@@ -70,6 +70,25 @@ impl Sample {
         }
     }
 
+    /// As [`Self::new`], without moving more than what is needed: `body` is empty afterwards.
+    #[inline]
+    pub(super) fn taking(key: KeyExpr, body: &mut PushBody, qos: Qos, reliability: Reliability) -> Self {
+        match body {
+            PushBody::Put(put) => Self {
+                key,
+                kind: SampleKind::Put,
+                payload: core::mem::take(&mut put.payload),
+                encoding: core::mem::take(&mut put.encoding),
+                timestamp: put.timestamp.take(),
+                qos,
+                reliability,
+                source_info: put.source_info.take(),
+                attachment: put.attachment.take(),
+            },
+            PushBody::Del(del) => Self::new(key, PushBody::Del(core::mem::take(del)), qos, reliability),
+        }
+    }
+
     /// The sample that says that a token appeared (`Put`) or vanished (`Delete`).
     pub(super) const fn liveliness(key: KeyExpr, kind: SampleKind) -> Self {
         Self {
