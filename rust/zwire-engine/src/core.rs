@@ -6,8 +6,10 @@ use crate::{
     queue::{Pushed, Queue, Weigh},
     shared::Shared,
 };
+// Its hash is quicker than that of the standard library. The keys in here are numbers of ours.
+use hashbrown::HashMap;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, OnceLock, Weak},
 };
 use zwire_proto::{

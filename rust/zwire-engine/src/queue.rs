@@ -69,6 +69,8 @@ pub enum RecvError {
 
 struct Inner<T> {
     items: VecDeque<T>,
+    /// Empty; takes the place of `items` when all of them are taken.
+    spare: VecDeque<T>,
     bytes: usize,
     closed: bool,
     stalled: bool,
@@ -105,6 +107,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Largest list that an idle queue keeps: as many small samples as arrive while a batch is made of those
+/// before them.
+const SPARE_BYTES: usize = 2 << 20;
+
 /// How often a blocked thread asks its caller whether to go on; Ctrl-C is noticed within it.
 pub const INTERRUPT_PERIOD: Duration = Duration::from_millis(50);
 
@@ -115,6 +121,7 @@ impl<T: Weigh> Queue<T> {
         Arc::new(Self {
             inner: Mutex::new(Inner {
                 items: VecDeque::new(),
+                spare: VecDeque::new(),
                 bytes: 0,
                 closed: false,
                 stalled: false,
@@ -351,6 +358,48 @@ impl<T: Weigh> Queue<T> {
         n
     }
 
+    /// Up to `max` items and `max_bytes` of them, but one if there is one; an item of `alone` bytes or
+    /// more at the head comes alone. All of them at once are not moved, only their list is. When they are
+    /// done with, [`Self::give_back`] saves making the next list.
+    pub fn take_many(&self, max: usize, max_bytes: usize, alone: usize) -> VecDeque<T> {
+        let mut inner = self.inner.lock();
+        let inner_mut = &mut *inner;
+        let large = inner_mut.items.front().is_some_and(|first| first.weight() >= alone);
+        let max = if large { max.min(1) } else { max };
+        let (taken, weight) = if inner_mut.items.len() <= max && inner_mut.bytes <= max_bytes {
+            let spare = core::mem::take(&mut inner_mut.spare);
+            (core::mem::replace(&mut inner_mut.items, spare), inner_mut.bytes)
+        } else {
+            let mut weight = 0;
+            let mut count = 0;
+            for item in inner_mut.items.iter().take(max) {
+                if count > 0 && weight + item.weight() > max_bytes {
+                    break;
+                }
+                (count, weight) = (count + 1, weight + item.weight());
+            }
+            (inner_mut.items.drain(..count).collect(), weight)
+        };
+        if taken.is_empty() {
+            return taken;
+        }
+        self.taken(&mut inner, weight);
+        let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
+        drop(inner);
+        if wake {
+            self.wake_producers();
+        }
+        taken
+    }
+
+    /// Drops what is left of [`Self::take_many`] and keeps the list, unless it is large.
+    pub fn give_back(&self, mut list: VecDeque<T>) {
+        list.clear();
+        if list.capacity() * size_of::<T>() <= SPARE_BYTES {
+            self.inner.lock().spare = list;
+        }
+    }
+
     /// Nothing more will be pushed; what is inside can still be taken.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
@@ -415,6 +464,39 @@ mod tests {
     fn waiting(messages: usize, deadline_ms: u64) -> Arc<Queue<u32>> {
         let overflow = Overflow::Wait { deadline: Duration::from_millis(deadline_ms) };
         Queue::new(Bounds { messages, bytes: 1 << 20, overflow })
+    }
+
+    #[test]
+    fn taking_all_leaves_an_empty_queue_that_goes_on() {
+        let q = waiting(4, 1_000);
+        for round in 0..3 {
+            for item in 0..4 {
+                q.push(item);
+            }
+            let taken = q.take_many(10, 1 << 20, 100);
+            assert_eq!(taken.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3], "round {round}");
+            assert_eq!((q.len(), q.inner.lock().bytes), (0, 0));
+            q.give_back(taken);
+        }
+        assert!(q.take_many(10, 1 << 20, 100).is_empty());
+    }
+
+    #[test]
+    fn taking_some_leaves_the_others() {
+        let q = waiting(4, 1_000);
+        for item in 0..4 {
+            q.push(item);
+        }
+        assert_eq!(q.take_many(2, 1 << 20, 100), [0, 1]);
+        assert_eq!(q.len(), 2);
+        assert_eq!(q.take_many(3, 15, 100), [2], "eight bytes each");
+        q.push(4);
+        assert_eq!(q.take_many(3, 0, 100), [3], "one, however large it is");
+        q.push(5);
+        assert_eq!(q.take_many(3, 1 << 20, 8), [4], "so large that it comes alone");
+        assert!(q.take_many(0, 1 << 20, 8).is_empty());
+        assert_eq!(q.take_many(1, 1 << 20, 8), [5]);
+        assert_eq!(q.inner.lock().bytes, 0);
     }
 
     #[test]

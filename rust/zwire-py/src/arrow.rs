@@ -1,7 +1,7 @@
 //! Batches as Arrow record batches, handed over by the Arrow C interface.
 //!
-//! Rows are copied once, from the receive buffer into the column. No Python object is made per row,
-//! and pyarrow is not needed: whoever reads the capsules (pyarrow, polars, nanoarrow) imports
+//! Rows are copied once, from the receive buffer into the column; a large one, which makes a batch of its
+//! own, is not copied at all. No Python object is made per row, and pyarrow is not needed: whoever reads the capsules (pyarrow, polars, nanoarrow) imports
 //! itself.
 
 use crate::{
@@ -16,6 +16,7 @@ use arrow_array::{
     builder::{BinaryBuilder, BooleanBuilder, Int8Builder, StringBuilder, TimestampMicrosecondBuilder},
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
 };
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use core::ffi::CStr;
@@ -24,7 +25,10 @@ use pyo3::{
     prelude::*,
     types::{PyCapsule, PyTuple},
 };
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, LazyLock},
+};
 use zwire_engine::{Queue, RecvError};
 use zwire_proto::{
     Text,
@@ -123,6 +127,13 @@ pub(crate) fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<
     PyCapsule::new_with_value(py, schema, SCHEMA_NAME)
 }
 
+/// About how much a batch holds, if one sample does not hold more: its columns are memory that the
+/// allocator has at hand, where that of a hundred large samples comes from the system page by page.
+const MAX_BATCH_BYTES: usize = 8 << 20;
+
+/// A sample of so many bytes makes a batch of its own, whose column is the memory it was received in.
+const ALONE_BYTES: usize = 256 << 10;
+
 /// Up to `max_rows` samples of a queue; waits for the first one only.
 pub(crate) fn recv_batch(
     py: Python<'_>,
@@ -133,22 +144,21 @@ pub(crate) fn recv_batch(
     let wait = seconds(timeout)?;
     let mut interrupt = Interrupt::default();
     let batch = py.detach(|| {
-        let mut samples = Vec::new();
-        match queue.wait_readable(wait, &mut || interrupt.check()) {
-            Ok(()) => {
-                queue.drain_into(&mut samples, max_rows);
-            }
-            Err(RecvError::Timeout) => {}
+        let samples = match queue.wait_readable(wait, &mut || interrupt.check()) {
+            Ok(()) => queue.take_many(max_rows, MAX_BATCH_BYTES, ALONE_BYTES),
+            Err(RecvError::Timeout) => VecDeque::new(),
             Err(error) => return Err(error),
-        }
-        Ok(samples_to_batch(samples))
+        };
+        let batch = samples_to_batch(&samples);
+        queue.give_back(samples);
+        Ok(batch)
     });
     interrupt.raise()?;
     let batch = batch.map_err(|error| errors::recv(py, error, timeout))?;
     Ok(Py::new(py, ArrowBatch(batch.map_err(PyValueError::new_err)?))?.into_any())
 }
 
-fn samples_to_batch(samples: Vec<Sample>) -> Result<RecordBatch, String> {
+fn samples_to_batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     let rows = samples.len();
     let bytes: usize = samples.iter().map(|s| s.payload.len()).sum();
     // Offsets of Binary are 32 bits, and Spark takes no wider type.
@@ -157,7 +167,7 @@ fn samples_to_batch(samples: Vec<Sample>) -> Result<RecordBatch, String> {
     }
     let keys: usize = samples.iter().map(|s| s.key.as_str().len()).sum();
     let mut key = StringBuilder::with_capacity(rows, keys);
-    let mut payload = BinaryBuilder::with_capacity(rows, bytes);
+    let mut payload = BinaryBuilder::with_capacity(rows, if rows == 1 { 0 } else { bytes });
     let mut kind = StringBuilder::with_capacity(rows, 3 * rows);
     let mut encoding = StringBuilder::with_capacity(rows, 11 * rows);
     let mut timestamp = TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
@@ -168,7 +178,9 @@ fn samples_to_batch(samples: Vec<Sample>) -> Result<RecordBatch, String> {
     let mut last_encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
     for sample in samples {
         key.append_value(sample.key.as_str());
-        payload.append_value(&sample.payload);
+        if rows > 1 {
+            payload.append_value(&sample.payload);
+        }
         kind.append_value(kind_name(sample.kind));
         // Encodings repeat; rendering them does not have to.
         if last_encoding.0 != sample.encoding {
@@ -186,7 +198,10 @@ fn samples_to_batch(samples: Vec<Sample>) -> Result<RecordBatch, String> {
     }
     let columns: Vec<ArrayRef> = vec![
         Arc::new(key.finish()),
-        Arc::new(payload.finish()),
+        Arc::new(match samples.front() {
+            Some(only) if rows == 1 => alone(&only.payload)?,
+            _ => payload.finish(),
+        }),
         Arc::new(kind.finish()),
         Arc::new(encoding.finish()),
         Arc::new(timestamp.finish()),
@@ -196,6 +211,12 @@ fn samples_to_batch(samples: Vec<Sample>) -> Result<RecordBatch, String> {
         Arc::new(express.finish()),
     ];
     RecordBatch::try_new(SAMPLE_SCHEMA.clone(), columns).map_err(|e| e.to_string())
+}
+
+/// A column of one value, without a copy.
+fn alone(payload: &Bytes) -> Result<BinaryArray, String> {
+    let offsets = OffsetBuffer::from_lengths([payload.len()]);
+    BinaryArray::try_new(offsets, payload.clone().into(), None).map_err(|e| e.to_string())
 }
 
 const fn kind_name(kind: SampleKind) -> &'static str {
@@ -243,7 +264,13 @@ pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 /// A column of bytes, whatever their offsets; a slice of it shares the column's memory.
 struct Binaries {
     values: Bytes,
-    column: ArrayRef,
+    offsets: Offsets,
+    nulls: Option<NullBuffer>,
+}
+
+enum Offsets {
+    Short(OffsetBuffer<i32>),
+    Long(OffsetBuffer<i64>),
 }
 
 /// Keeps a column alive as long as a payload refers to it.
@@ -257,38 +284,30 @@ impl AsRef<[u8]> for Owner {
 
 impl Binaries {
     fn new(column: &ArrayRef) -> Option<Self> {
-        let values = if let Some(array) = column.as_any().downcast_ref::<BinaryArray>() {
-            array.values().clone()
-        } else if let Some(array) = column.as_any().downcast_ref::<LargeBinaryArray>() {
-            array.values().clone()
-        } else if let Some(array) = column.as_any().downcast_ref::<StringArray>() {
-            array.values().clone()
+        let any = column.as_any();
+        let (values, offsets) = if let Some(array) = any.downcast_ref::<BinaryArray>() {
+            (array.values(), Offsets::Short(array.offsets().clone()))
+        } else if let Some(array) = any.downcast_ref::<LargeBinaryArray>() {
+            (array.values(), Offsets::Long(array.offsets().clone()))
+        } else if let Some(array) = any.downcast_ref::<StringArray>() {
+            (array.values(), Offsets::Short(array.offsets().clone()))
         } else {
-            column.as_any().downcast_ref::<LargeStringArray>()?.values().clone()
+            let array = any.downcast_ref::<LargeStringArray>()?;
+            (array.values(), Offsets::Long(array.offsets().clone()))
         };
-        Some(Self { values: Bytes::from_owner(Owner(values)), column: column.clone() })
+        let nulls = column.nulls().cloned();
+        Some(Self { values: Bytes::from_owner(Owner(values.clone())), offsets, nulls })
     }
 
+    #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "offsets of a valid array")]
     fn get(&self, row: usize) -> Option<Bytes> {
-        if self.column.is_null(row) {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
-        #[allow(
-            clippy::cast_sign_loss,
-            clippy::cast_possible_truncation,
-            reason = "offsets of a valid array"
-        )]
-        let range = if let Some(a) = self.column.as_any().downcast_ref::<BinaryArray>() {
-            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
-        } else if let Some(a) = self.column.as_any().downcast_ref::<LargeBinaryArray>() {
-            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
-        } else if let Some(a) = self.column.as_any().downcast_ref::<StringArray>() {
-            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
-        } else {
-            let a = self.column.as_any().downcast_ref::<LargeStringArray>()?;
-            a.value_offsets()[row] as usize..a.value_offsets()[row + 1] as usize
-        };
-        Some(self.values.slice(range))
+        Some(self.values.slice(match &self.offsets {
+            Offsets::Short(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            Offsets::Long(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+        }))
     }
 }
 

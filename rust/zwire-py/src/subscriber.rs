@@ -124,7 +124,8 @@ impl Subscriber {
     /// Up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
     ///
     /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
-    /// Waits for the first sample only; at the timeout the batch is empty. The result offers the
+    /// Waits for the first sample only; at the timeout the batch is empty. A batch holds about 8 MiB at
+    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the
     /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<Py<PyAny>> {

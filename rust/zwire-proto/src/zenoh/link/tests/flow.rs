@@ -1,7 +1,10 @@
 //! Sender against receiver: whatever is pushed comes out, in order on each channel.
 
 use super::*;
-use crate::zenoh::{link::StreamFramer, wire::Resolution};
+use crate::zenoh::{
+    link::{Progress, StreamFramer},
+    wire::Resolution,
+};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -114,6 +117,21 @@ impl Wire {
         }
     }
 
+    /// A batch, in portions of as many messages as came before; the last one is not full.
+    fn take(&mut self, batch: Bytes) {
+        let full = 1 + self.received.len() % 3;
+        self.rx.begin_batch(self.now, batch).unwrap();
+        let mut portion = Received::new();
+        while self.rx.read_batch(&mut portion, full).unwrap() == Progress::More {
+            assert_eq!(portion.len(), full);
+            self.received.append(&mut portion);
+        }
+        assert!(self.setup.low_latency || portion.len() <= full);
+        self.received.append(&mut portion);
+        assert_eq!(self.rx.read_batch(&mut portion, full), Ok(Progress::Done));
+        assert!(portion.is_empty(), "a batch is read once");
+    }
+
     /// False when there was nothing to transmit.
     fn transmit(&mut self, max: usize) -> bool {
         let max = if self.setup.streamed { max } else { 0 };
@@ -135,7 +153,7 @@ impl Wire {
         parts.iter().for_each(|part| self.buf.extend_from_slice(part));
         drop(parts);
         while let Some(batch) = self.framer.next(&mut self.buf).unwrap() {
-            self.rx.handle_batch(self.now, batch, &mut self.received).unwrap();
+            self.take(batch);
         }
         assert!(self.buf.is_empty(), "whole batches only");
         len > 0
