@@ -28,7 +28,6 @@ ABSENT = {
     "TimestampInstrumentationBuilder": TIMESTAMPS,
     "TimestampStack": TIMESTAMPS,
     "TimestampStackRecord": TIMESTAMPS,
-    "Sample.timestamp_stack": TIMESTAMPS,
     "LinkEvent": EVENTS,
     "LinkEventsListener": EVENTS,
     "TransportEvent": EVENTS,

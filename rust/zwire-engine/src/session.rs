@@ -450,14 +450,18 @@ impl Session {
         self.shared.core.lock().api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })
     }
 
-    /// Changes of [`Self::matching`] come in the queue.
+    /// Changes of [`Self::matching`] come in the queue, the first at once if there is a counterpart already.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn matching_listener(&self, id: EntityId, handler: Handler) -> Result<Arc<Queue<bool>>, Error> {
         let queue = Queue::new(self.bounds(handler));
         self.declare(|core, _| {
-            core.api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })?;
+            let matching = core.api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })?;
+            if matching {
+                queue.push(true);
+                queue.signal();
+            }
             core.matching.entry(id).or_default().push(queue.clone());
             Ok(queue)
         })
@@ -504,7 +508,7 @@ impl Session {
     /// The established links.
     #[must_use]
     pub fn links(&self) -> Vec<Arc<Link>> {
-        self.shared.core.lock().links()
+        if self.is_closed() { Vec::new() } else { self.shared.core.lock().links() }
     }
 
     /// Counters by name, for people and for monitoring.

@@ -38,10 +38,23 @@ impl Declared {
         core::mem::take(&mut *self.live.lock())
     }
 
+    /// Fails when it was taken back.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if *self.live.lock() { Ok(()) } else { Err(self.undeclared(py)) }
+    }
+
+    fn undeclared(&self, py: Python<'_>) -> PyErr {
+        errors::usage(py, &format!("the {} is undeclared", self.what))
+    }
+
     /// Takes it back; a second time is an error.
     pub(crate) fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         if !self.take() {
-            return Err(errors::usage(py, &format!("the {} is undeclared", self.what)));
+            return Err(self.undeclared(py));
+        }
+        // The end of the session has taken it back already.
+        if self.session.look(py)?.is_closed() {
+            return Ok(());
         }
         let id = self.id;
         self.session.run(py, move |engine, _| engine.undeclare(id))

@@ -7,7 +7,7 @@ use crate::{
     keyexpr::PyKeyExpr,
     sample::PyEntityGlobalId,
     session::{Handle, del_body, no_instrumentation, put_body},
-    subscriber::channel,
+    subscriber::Source,
 };
 use pyo3::{prelude::*, types::PyDict};
 use std::sync::Arc;
@@ -114,17 +114,17 @@ impl MatchingListener {
 
     /// The next change, or None if there is none right now.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        channel(py, &self.handler)?.get().try_recv(py)
+        Source::of(py, &self.handler)?.try_recv(py)
     }
 
     /// The next change, waited for. With a timeout in seconds, `TimedOut` when it is over.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        channel(py, &self.handler)?.get().recv(py, timeout)
+        Source::of(py, &self.handler)?.recv(py, timeout)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(channel(py, &self.handler)?.into_any().unbind())
+        Source::of(py, &self.handler)?.iter()
     }
 }
 

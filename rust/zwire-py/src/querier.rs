@@ -90,6 +90,7 @@ impl Querier {
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         no_instrumentation(py, timestamp_instrumentation)?;
+        self.declared.check(py)?;
         let options = &self.options;
         let get = Get {
             parameters: self::parameters(parameters)?,

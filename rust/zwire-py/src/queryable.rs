@@ -9,7 +9,7 @@ use crate::{
     sample::{PyEntityGlobalId, PySourceInfo},
     selector::PySelector,
     session::{Handle, del_body, put_body, reply_key},
-    subscriber::channel,
+    subscriber::Source,
     zbytes::{self, PyZBytes},
 };
 use parking_lot::Mutex;
@@ -86,17 +86,17 @@ impl Queryable {
 
     /// The next query, or None if there is none right now.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        channel(py, &self.handler)?.get().try_recv(py)
+        Source::of(py, &self.handler)?.try_recv(py)
     }
 
     /// The next query, waited for. With a timeout in seconds, `TimedOut` when it is over.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        channel(py, &self.handler)?.get().recv(py, timeout)
+        Source::of(py, &self.handler)?.recv(py, timeout)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(channel(py, &self.handler)?.into_any().unbind())
+        Source::of(py, &self.handler)?.iter()
     }
 }
 

@@ -175,6 +175,12 @@ impl PySample {
         self.0.source_info.map(PySourceInfo)
     }
 
+    /// Always None: instrumentation of 1.10 is passed on by routers and not kept.
+    #[getter]
+    fn timestamp_stack(&self, py: Python<'_>) -> Py<PyAny> {
+        py.None()
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let kind = self.kind().into_pyobject(py)?.repr()?;
         let payload = Py::new(py, self.payload())?.into_bound(py).repr()?;

@@ -50,8 +50,50 @@ impl Subscriber {
     }
 }
 
+/// Who reads: a channel of ours, or what came with a callback and has these methods itself.
+pub(crate) enum Source<'py> {
+    Channel(Bound<'py, Handler>),
+    Own(Bound<'py, PyAny>),
+}
+
+impl<'py> Source<'py> {
+    /// What is behind a `handler` attribute.
+    pub(crate) fn of(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Self> {
+        let handler = handler.bind(py);
+        if handler.is_none() || handler.is_instance_of::<Handler>() {
+            return Ok(Self::Channel(channel(py, handler.as_unbound())?));
+        }
+        Ok(Self::Own(handler.clone()))
+    }
+
+    pub(crate) fn try_recv(&self, py: Python<'py>) -> PyResult<Option<Py<PyAny>>> {
+        match self {
+            Self::Channel(channel) => channel.get().try_recv(py),
+            Self::Own(own) => {
+                let item = own.call_method0("try_recv")?;
+                Ok((!item.is_none()).then(|| item.unbind()))
+            }
+        }
+    }
+
+    pub(crate) fn recv(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        match (self, timeout) {
+            (Self::Channel(channel), _) => channel.get().recv(py, timeout),
+            (Self::Own(own), None) => Ok(own.call_method0("recv")?.unbind()),
+            (Self::Own(own), Some(timeout)) => Ok(own.call_method1("recv", (timeout,))?.unbind()),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Channel(channel) => Ok(channel.clone().into_any().unbind()),
+            Self::Own(own) => Ok(own.try_iter()?.into_any().unbind()),
+        }
+    }
+}
+
 /// The channel behind a `handler` attribute.
-pub(crate) fn channel<'py>(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Bound<'py, Handler>> {
+fn channel<'py>(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Bound<'py, Handler>> {
     handler
         .bind(py)
         .cast::<Handler>()
@@ -106,13 +148,13 @@ impl Subscriber {
 
     /// The next sample, or None if there is none right now.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.channel(py)?.get().try_recv(py)
+        Source::of(py, &self.handler)?.try_recv(py)
     }
 
     /// The next sample, waited for. With a timeout in seconds, `TimedOut` when it is over.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        self.channel(py)?.get().recv(py, timeout)
+        Source::of(py, &self.handler)?.recv(py, timeout)
     }
 
     /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
@@ -138,7 +180,7 @@ impl Subscriber {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.channel(py)?.into_any().unbind())
+        Source::of(py, &self.handler)?.iter()
     }
 }
 

@@ -22,6 +22,10 @@ with zenoh.open(zenoh.Config.from_env()) as near, zenoh.open(zenoh.Config.from_e
     reader = far.declare_subscriber("news/**")
     until(publisher, True)
     print(news.recv().matching, news.try_recv())
+    # Who listens late learns at once that somebody is there.
+    late = publisher.declare_matching_listener()
+    print(late.recv().matching, late.try_recv())
+    late.undeclare()
     second = far.declare_subscriber("news/sport")
     reader.undeclare()
     second.undeclare()

@@ -33,6 +33,29 @@ with zenoh.open(zenoh.Config.from_env()) as session:
         time.sleep(0.01)
     print(ends)
     print(type(ring.handler).__name__, iter(ring.handler) is ring.handler, type(iter(fifo)).__name__)
+
+    # A handler of one's own is read through the subscriber.
+    class Newest:
+        value = None
+
+        def set(self, sample):
+            self.value = sample.payload.to_string()
+
+        def recv(self):
+            return self.value
+
+        def try_recv(self):
+            return None
+
+        def __iter__(self):
+            return iter([self.value])
+
+    newest = Newest()
+    own = session.declare_subscriber("own", (newest.set, newest))
+    session.put("own", "seen")
+    while newest.value is None:
+        time.sleep(0.01)
+    print(own.recv(), own.try_recv(), list(own), own.handler is newest)
     # What a handle still holds outlives it.
     session.put("tick/last", "last")
     handler = fifo.handler

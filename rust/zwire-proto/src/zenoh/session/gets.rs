@@ -22,6 +22,9 @@ use crate::{
     },
 };
 
+/// What an asker reads when the time of its query is over.
+const TIMEOUT: &[u8] = b"Timeout";
+
 /// A get that is waiting for a branch: the network, or queryables of the own session.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -34,6 +37,8 @@ pub(super) struct Pending {
     /// How many queries of the own session are not finished.
     pub(super) local: usize,
     end: GetEnd,
+    /// Whether a node on the way has told that its time is over.
+    told_timeout: bool,
     budget: Option<u32>,
     held: Held,
     /// Of a liveliness get: the keys that were reported.
@@ -50,6 +55,7 @@ impl Pending {
             network: false,
             local: 0,
             end: GetEnd::Completed,
+            told_timeout: false,
             budget: None,
             held: Held::default(),
             tokens: None,
@@ -239,7 +245,13 @@ impl Session {
         self.stats.responses_received += 1;
         let id = GetId(response.id);
         // The reply of a get that never left, or of one on an earlier link, is not for this one.
-        if self.gets.get_mut(id).is_none_or(|pending| !pending.network || pending.tokens.is_some()) {
+        let pending = self.gets.get_mut(id).filter(|pending| pending.network && pending.tokens.is_none());
+        let Some(pending) = pending else {
+            self.stats.dropped.reply_late += 1;
+            return;
+        };
+        // Every node on the way has a timer of its own for the same time; the asker is told once.
+        if is_timeout(&response) && core::mem::replace(&mut pending.told_timeout, true) {
             self.stats.dropped.reply_late += 1;
             return;
         }
@@ -360,9 +372,9 @@ impl Session {
         if reason != GetEnd::Cancelled {
             self.deliver(id, pending.held.replies);
         }
-        if reason == GetEnd::TimedOut {
+        if reason == GetEnd::TimedOut && !pending.told_timeout {
             let encoding = Encoding::from_text(Text::from_static("zenoh/string"));
-            let error = ReplyError { encoding, payload: Bytes::from_static(b"Timeout") };
+            let error = ReplyError { encoding, payload: Bytes::from_static(TIMEOUT) };
             self.deliver(id, [Reply { result: Err(error), replier: None }]);
         }
         self.events.push_back(Event::GetDone { get: id, reason });
@@ -388,6 +400,13 @@ impl Session {
             self.end(id, GetEnd::Cancelled);
         }
     }
+}
+
+/// Whether a node, not a queryable, says that its time for the query is over (`zenoh-behaviour` 3.9).
+fn is_timeout(response: &Response) -> bool {
+    response.key.is_empty()
+        && response.responder.is_some_and(|responder| responder.eid == 0)
+        && matches!(&response.body, ResponseBody::Err(err) if err.payload[..] == *TIMEOUT)
 }
 
 /// The QoS of a reply: that of the query, of which only express may differ.

@@ -167,6 +167,24 @@ fn a_timeout_delivers_what_was_held_then_an_error_then_the_end() {
 }
 
 #[test]
+fn a_timeout_that_nodes_tell_of_is_told_once() {
+    let mut rig = Rig::new();
+    let timeout = Some(Duration::from_millis(700));
+    rig.session.get(rig.now, Get { timeout, ..Get::new(key("k")) }).unwrap();
+    let node = Response {
+        key: WireExpr::EMPTY,
+        responder: Some(ResponderId { zid: zid(7), eid: 0 }),
+        ..response(1, "k", err("Timeout"))
+    };
+    rig.hears(NetworkMessage::Response(node.clone()));
+    rig.hears(NetworkMessage::Response(node));
+    // What a queryable says in the same words is another matter.
+    rig.hears(NetworkMessage::Response(response(1, "k", err("Timeout"))));
+    rig.pass(700);
+    assert_eq!(rig.events(), ["1: ERR Timeout", "1: ERR Timeout", "1: TimedOut"]);
+}
+
+#[test]
 fn the_default_timeout_is_that_of_the_session() {
     let mut rig = Rig::new();
     rig.get("k");
