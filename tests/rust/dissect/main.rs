@@ -4,6 +4,7 @@
 mod captures;
 mod damage;
 mod foreign;
+mod frames;
 mod made;
 mod run;
 mod truth;

@@ -5,7 +5,7 @@ use super::{
     plausible::{Proof, Run},
     record::{Cause, Message},
     session::{Format, Place, Session, Shared, is_init},
-    socket::extend,
+    socket::{extend, format_of},
 };
 use crate::{
     buf::Reader,
@@ -35,6 +35,8 @@ pub(super) struct Datagrams {
     groups: HashSet<SocketAddr>,
     /// Who has sent SCOUT.
     scouts: HashSet<SocketAddr>,
+    /// Time of the last datagram.
+    time: Duration,
 }
 
 /// The two ends of a session, the smaller address first; of a multicast session sender and group.
@@ -85,6 +87,7 @@ impl Datagram {
 impl Datagrams {
     /// Takes in a datagram; `forced`: it is Zenoh whatever it looks like.
     pub(super) fn handle(&mut self, datagram: Datagram, forced: bool, shared: &mut Shared) {
+        self.time = datagram.time;
         let (pair, _) = datagram.pair();
         let multicast = datagram.dst.ip().is_multicast();
         let scouting_port = datagram.dst.port() == SCOUTING_PORT || datagram.src.port() == SCOUTING_PORT;
@@ -112,16 +115,23 @@ impl Datagrams {
             if self.groups.len() < MAX_DATAGRAM_SESSIONS {
                 self.groups.insert(datagram.dst);
             }
-            self.open(pair, Format::Plain, shared);
+            self.open(pair, Some(Format::Plain), shared);
         }
-        if forced || (multicast && self.groups.contains(&datagram.dst)) {
-            self.open(pair, Format::Plain, shared);
+        if multicast && self.groups.contains(&datagram.dst) {
+            self.open(pair, Some(Format::Plain), shared);
+        } else if forced {
+            self.open(pair, None, shared);
         }
         if self.sessions.contains_key(&pair) {
             self.batch(datagram, shared);
         } else {
             self.guess(pair, datagram, shared);
         }
+    }
+
+    /// The ends of all sessions.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+        self.age.iter().map(|pair| (pair.0, pair.1))
     }
 
     /// The capture ends.
@@ -176,6 +186,11 @@ impl Datagrams {
             let (offset, bytes) = (datagram.data.len() as u64, datagram.missing as u64);
             shared.out.push_back(place.fault(offset, Cause::Missing { bytes }));
         }
+        if session.format(side).is_none()
+            && let Some(format) = format_of(&datagram.data, &mut shared.decompressor)
+        {
+            session.set_format(format);
+        }
         session.handle_batch(side, datagram.data, place, shared);
     }
 
@@ -189,7 +204,7 @@ impl Datagrams {
         undecided.run = run;
         undecided.held.push(datagram);
         if run.proves(Proof::STRANGER) {
-            self.open(pair, format, shared);
+            self.open(pair, Some(format), shared);
             for datagram in undecided.held {
                 self.batch(datagram, shared);
             }
@@ -205,13 +220,16 @@ impl Datagrams {
         self.undecided.insert(pair, undecided);
     }
 
-    /// A session whose handshake is not in the capture, or that has none.
-    fn open(&mut self, pair: Pair, format: Format, shared: &mut Shared) {
+    /// A session whose handshake is not in the capture, or that has none. Without a format its batches are
+    /// to tell it.
+    fn open(&mut self, pair: Pair, format: Option<Format>, shared: &mut Shared) {
         if !self.sessions.contains_key(&pair) {
             let mut session = Session::default();
             session.pass_handshake(0);
             session.pass_handshake(1);
-            session.set_format(format);
+            if let Some(format) = format {
+                session.set_format(format);
+            }
             self.begin(pair, session, shared);
         }
     }
@@ -231,7 +249,7 @@ impl Datagrams {
 
     fn end(&mut self, pair: Pair, shared: &mut Shared) {
         let Some(mut session) = self.sessions.remove(&pair) else { return };
-        let place = |src, dst| Place { time: Duration::ZERO, src, dst, offset: 0 };
+        let place = |src, dst| Place { time: self.time, src, dst, offset: 0 };
         session.finish([place(pair.0, pair.1), place(pair.1, pair.0)], shared);
     }
 }

@@ -9,10 +9,11 @@
 //! compression, fragments and declared keys, and leaves everything else alone. Bytes that belong to a
 //! session and do not decode become a record too ([`Message::Error`]), and reading goes on at the next
 //! batch. Nothing that a capture holds ends the reading of it, and what is remembered of it is bounded
-//! by [`limits`].
+//! by [`limits`]. [`FrameDissector`] does the same with bytes that are in no capture.
 
 mod datagram;
 mod dissector;
+mod frames;
 mod json;
 mod keys;
 pub mod limits;
@@ -25,6 +26,7 @@ mod stream;
 mod text;
 
 pub use dissector::{Dissector, Options};
+pub use frames::{Frame, FrameDissector, Framing};
 pub use json::write_jsonl;
 pub use record::{Cause, Fault, Key, Message, Record, Torn};
 pub use text::write_text;

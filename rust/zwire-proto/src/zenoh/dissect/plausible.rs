@@ -103,6 +103,11 @@ impl Run {
         good
     }
 
+    /// Whether the last batch carried something: a KEEP_ALIVE looks the same in two formats.
+    pub(super) const fn carries(&self) -> bool {
+        self.carried
+    }
+
     pub(super) const fn proves(&self, proof: Proof) -> bool {
         self.batches >= proof.batches && self.bits >= proof.bits
     }

@@ -131,6 +131,14 @@ pub(super) fn extend(run: Run, batch: &Bytes, decompressor: &mut Decompressor) -
     })
 }
 
+/// How a batch of a session looks whose handshake is not known; `None` if it does not tell.
+pub(super) fn format_of(batch: &Bytes, decompressor: &mut Decompressor) -> Option<Format> {
+    Format::ALL.into_iter().find(|format| {
+        let mut run = Run::default();
+        run.add(batch, *format, decompressor) && run.carries()
+    })
+}
+
 /// Whether a stream that was joined at the start of a segment may be a WebSocket: the segment is a
 /// whole binary message, or another follows it.
 pub(super) fn may_be_joined(bytes: &[u8]) -> bool {

@@ -110,6 +110,20 @@ impl Stream {
         stream
     }
 
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Whether these bytes begin another session with the same ends: INIT where the next batch begins, of
+    /// a side that is past its own.
+    pub(super) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
+        let half = &self.halves[direction.index()];
+        matches!(half.phase, Phase::Framed)
+            && half.buffer.is_empty()
+            && self.session.is_open(direction.index())
+            && matches!(start(data), Start::Init)
+    }
+
     /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
     pub(super) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
