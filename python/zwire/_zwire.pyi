@@ -1,6 +1,6 @@
 """The compiled module. What programs import is in ``zwire.zenoh``."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import (
@@ -43,6 +43,7 @@ __all__ = [
     "Encoding",
     "EntityGlobalId",
     "FifoChannel",
+    "FrameDecoder",
     "Handler",
     "KeyExpr",
     "Link",
@@ -551,6 +552,26 @@ class Decoder:
     @property
     def size(self) -> int | None:
         """Bytes of the sources; ``None`` if one of them is a pipe."""
+
+@final
+class FrameDecoder:
+    """Decodes bytes of Zenoh that are in no capture."""
+
+    def __new__(
+        cls,
+        frames: Iterable[Buffer | tuple[Any, ...]],
+        *,
+        stream: bool = True,
+        max_rows: int = 32_768,
+        max_bytes: int = ...,
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ArrowBatch: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+    @staticmethod
+    def schema() -> object:
+        """Give the columns as a capsule of the Arrow C interface."""
 
 @final
 class PutSummary:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from zwire.capture import Decoder, Source
+    from zwire.capture import Decoder, IntoFrame, Source
 
 OnBadCapture: TypeAlias = Literal["rows", "raise"]
+Framing: TypeAlias = Literal["stream", "batch"]
 
 MAX_ROWS = 32_768
 """Most rows of a batch. Spark sees no difference from some thousands on, and memory does."""
@@ -69,6 +70,7 @@ class DecodeKeywords(TypedDict, total=False):
 
     ports: Iterable[int]
     errors: OnBadCapture
+    frames: Framing | None
     max_rows: int
     max_bytes: int
 
@@ -79,6 +81,7 @@ class DecodeOptions:
 
     ports: tuple[int, ...]
     errors: OnBadCapture
+    frames: Framing | None
     max_rows: int
     max_bytes: int
 
@@ -93,17 +96,22 @@ def decode_options(
     *,
     ports: Iterable[int] = (),
     errors: OnBadCapture = "rows",
+    frames: Framing | None = None,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> DecodeOptions:
     """Check the options of a decode where they are given, not in the first task."""
     if errors not in ("rows", "raise"):
         raise ValueError(f"errors must be one of rows, raise, not {errors!r}")
+    if frames not in (None, "stream", "batch"):
+        raise ValueError(f"frames must be one of stream, batch, not {frames!r}")
     ports = tuple(ports)
+    if frames is not None and ports:
+        raise ValueError("ports are for captures: frames are Zenoh, all of them")
     for port in ports:
         if not 0 < port < 1 << 16:
             raise ValueError(f"a port is 1 to 65535, not {port}")
-    made = DecodeOptions(ports, errors, max_rows, max_bytes)
+    made = DecodeOptions(ports, errors, frames, max_rows, max_bytes)
     made.open(b"")  # a decoder knows its own bounds
     return made
 
@@ -112,6 +120,18 @@ def read(options: DecodeOptions, captures: Iterable[Capture]) -> Iterator[pa.Rec
     """Give what is in each capture, one after the other, in bounded memory."""
     for capture in captures:
         yield from _read(options, capture)
+
+
+def read_frames(options: DecodeOptions, frames: Iterable[IntoFrame]) -> Iterator[pa.RecordBatch]:
+    """Give what is in the frames of a partition, in bounded memory."""
+    import pyarrow as pa
+
+    from zwire.capture import decode_frames
+
+    stream = options.frames == "stream"
+    decoder = decode_frames(frames, stream=stream, max_rows=options.max_rows, max_bytes=options.max_bytes)
+    for batch in decoder:
+        yield _named(pa.record_batch(batch), None)
 
 
 def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:

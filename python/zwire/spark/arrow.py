@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Unpack
 
+from zwire.capture import Frame
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
-from zwire.spark._read import Capture, DecodeOptions, decode_options, read
+from zwire.spark._read import Capture, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, check_columns, put_options, send
 from zwire.spark.batch import BYTES, ROWS
 
@@ -205,6 +206,37 @@ class _Decode:
                 yield Capture(name, memoryview(content.as_buffer()) if content.is_valid else b"")
 
 
+@dataclass(frozen=True)
+class _DecodeFrames:
+    options: DecodeOptions
+    column: str
+    given: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (batch.select(self.columns) for batch in read_frames(self.options, self._frames(batches)))
+
+    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Frame]:
+        for batch in batches:
+            data = (memoryview(cell.as_buffer()) if cell.is_valid else None for cell in batch[self.column])
+            nothing = [None] * batch.num_rows
+            src, dst = (
+                batch[name].to_pylist() if name in self.given else nothing for name in _FRAME_NAMES[:2]
+            )
+            ts = _seconds(batch["ts"]) if "ts" in self.given else nothing
+            yield from map(Frame, data, src, dst, ts)
+
+
+_FRAME_NAMES = ("src", "dst", "ts")
+
+
+def _seconds(column: pa.Array) -> list[float | None]:
+    import pyarrow as pa
+
+    micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    return [None if cell is None else cell / 1e6 for cell in micros]
+
+
 def decode(
     df: DataFrame, column: str, *, columns: Sequence[str] | None = None, **options: Unpack[DecodeKeywords]
 ) -> DataFrame:
@@ -216,16 +248,22 @@ def decode(
     2 GiB. Rows are in the order of each file. One file is decoded by one task, since a session is understood
     only from its beginning.
 
+    With ``frames`` a row is no capture but bare bytes of Zenoh, as :func:`zwire.capture.decode_frames` takes
+    them. What two ends say to each other has to be in one partition and in its order, such as after
+    ``df.repartition("session").sortWithinPartitions("ts")``.
+
     Args:
-        df: Captures (pcap or pcapng, each also in gzip), one in a row.
+        df: Captures (pcap or pcapng, each also in gzip), one in a row; or frames.
         column: Column with the path, or with the content; of a content the column ``path`` beside it, if
-            there is one, names it in ``file``.
+            there is one, names it in ``file``. Of frames the bytes; who sent them, to whom and when is in the
+            columns ``src``, ``dst`` (strings) and ``ts`` (timestamp), those that are there.
         columns: Those of ``schema.DECODE`` that are wanted, by default all. Spark would convert what a later
             ``select`` throws away.
         **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``errors``: ``rows`` (default)
             makes a file that cannot be read, or is no capture, a row with ``message`` ``error``; ``raise``
-            ends the task there. Damage inside of a capture is always a row. ``max_rows`` (32,768) and
-            ``max_bytes`` (8 MiB) of a batch.
+            ends the task there. Damage inside of a capture is always a row. ``frames``: ``stream`` for
+            pieces of streams, with lengths in front of batches, ``batch`` for a batch or datagram in each
+            row. ``max_rows`` (32,768) and ``max_bytes`` (8 MiB) of a batch.
 
     Raises:
         ValueError: The column or an option is wrong.
@@ -237,9 +275,25 @@ def decode(
     if kinds[column] not in ("string", "binary"):
         raise ValueError(f"column {column!r} must be string or binary, not {kinds[column]}")
     rows = schema.DECODE if columns is None else schema.DECODE.select(columns)
+    if made.frames is not None:
+        given = _frame_columns(column, kinds)
+        function = _DecodeFrames(made, column, given, rows.names)
+        return df.select([column, *given]).mapInArrow(function, rows.ddl)
     name = "path" if kinds[column] == "binary" and kinds.get("path") == "string" else None
     wanted = [column] if name is None else [column, name]
     return df.select(wanted).mapInArrow(_Decode(made, column, name, rows.names), rows.ddl)
+
+
+def _frame_columns(column: str, kinds: dict[str, str]) -> tuple[str, ...]:
+    """Check the columns of frames, and give those beside the bytes."""
+    if kinds[column] != "binary":
+        raise ValueError(f"column {column!r} of frames must be binary, not {kinds[column]}")
+    given = tuple(name for name in _FRAME_NAMES if name in kinds and name != column)
+    for name in given:
+        wanted = "timestamp" if name == "ts" else "string"
+        if kinds[name] != wanted:
+            raise ValueError(f"column {name!r} of frames must be {wanted}, not {kinds[name]}")
+    return given
 
 
 def captures(

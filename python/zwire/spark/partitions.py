@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
+from zwire.capture import Frame
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ReplyRow, ask, get_options
-from zwire.spark._read import Capture, DecodedRow, DecodeOptions, decode_options, read
+from zwire.spark._read import Capture, DecodedRow, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, PutSummary, put_options, send
 from zwire.spark.batch import to_arrow
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from zwire.capture import Source
+    from zwire.capture import IntoFrame, Source
     from zwire.spark._ask import GetKeywords
     from zwire.spark._read import DecodeKeywords
     from zwire.spark._send import PutKeywords
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     Asked: TypeAlias = str | KeyExpr | Selector | tuple[Any, ...] | dict[str, Any] | None
     Captured: TypeAlias = Source | tuple[str, Buffer]
+    Framed: TypeAlias = IntoFrame | dict[str, Any]
 
 __all__ = ["decode_partition", "get_partition", "put_partition"]
 
@@ -108,8 +110,12 @@ def get_partition(config: IntoConfig, **options: Unpack[GetKeywords]) -> _GetPar
 class _DecodePartition:
     options: DecodeOptions
 
-    def __call__(self, partition: Iterable[Captured]) -> Iterator[DecodedRow]:
-        for batch in read(self.options, map(_capture, partition)):
+    def __call__(self, partition: Iterable[Captured | Framed]) -> Iterator[DecodedRow]:
+        if self.options.frames is None:
+            batches = read(self.options, map(_capture, cast("Iterable[Captured]", partition)))
+        else:
+            batches = read_frames(self.options, map(_frame, cast("Iterable[Framed]", partition)))
+        for batch in batches:
             cells = (column.to_pylist() for column in batch.columns)
             yield from map(DecodedRow._make, zip(*cells, strict=True))
 
@@ -123,12 +129,20 @@ def _capture(captured: Captured) -> Capture:
     return Capture(None, captured)
 
 
+def _frame(framed: Framed) -> IntoFrame:
+    return Frame(**framed) if isinstance(framed, dict) else framed
+
+
 def decode_partition(**options: Unpack[DecodeKeywords]) -> _DecodePartition:
     """Decode the captures of a partition, and give a :class:`DecodedRow` for each message in them.
 
     Elements are paths on the worker, the bytes of a capture, or tuples ``(path, bytes)`` as
     ``SparkContext.binaryFiles`` gives them. Paths are streamed, so such a file may be larger than memory.
     Each row is made and pickled by Python: where speed matters, take :func:`zwire.spark.decode`.
+
+    With ``frames="stream"`` or ``frames="batch"`` elements are bare bytes of Zenoh instead: ``bytes``, tuples
+    ``(data, src, dst, ts)`` or dicts with these names, as :func:`zwire.capture.decode_frames` takes them.
+    What two ends say has to be in one partition, in its order.
 
     Args:
         **options: See :func:`zwire.spark.decode`.

@@ -28,7 +28,7 @@ use zwire_proto::{
     zenoh::dissect::{Dissector, Options, Record, write_jsonl, write_text},
 };
 
-const STREAM_NAME: &CStr = c"arrow_array_stream";
+pub(crate) const STREAM_NAME: &CStr = c"arrow_array_stream";
 
 /// Bytes of text that are handed out at once, about: one write to a file or a pipe.
 const TEXT_AT_ONCE: usize = 1 << 20;
@@ -221,12 +221,7 @@ impl Decoder {
         max_rows: usize,
         max_bytes: usize,
     ) -> PyResult<Self> {
-        if max_rows == 0 || max_rows > MAX_ROWS || max_bytes > MAX_BYTES {
-            return Err(errors::invalid(
-                py,
-                format!("max_rows is 1 to {MAX_ROWS}, max_bytes at most {MAX_BYTES}"),
-            ));
-        }
+        check_bounds(py, max_rows, max_bytes)?;
         let sources: VecDeque<_> = sources.iter().map(source).collect::<PyResult<_>>()?;
         let size = py.detach(|| sources.iter().map(Source::size).sum());
         let position = Arc::new(AtomicU64::new(0));
@@ -296,6 +291,16 @@ impl Decoder {
 const MAX_ROWS: usize = 1 << 24;
 /// Most bytes of a batch: a payload of the largest size fits behind it within offsets of 31 bits.
 const MAX_BYTES: usize = 1 << 30;
+
+pub(crate) fn check_bounds(py: Python<'_>, max_rows: usize, max_bytes: usize) -> PyResult<()> {
+    if max_rows == 0 || max_rows > MAX_ROWS || max_bytes > MAX_BYTES {
+        return Err(errors::invalid(
+            py,
+            format!("max_rows is 1 to {MAX_ROWS}, max_bytes at most {MAX_BYTES}"),
+        ));
+    }
+    Ok(())
+}
 
 impl Decoder {
     fn run<T: Send>(

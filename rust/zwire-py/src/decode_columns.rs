@@ -57,8 +57,8 @@ pub(crate) struct Columns {
     rows: usize,
     bytes: usize,
     ts: Runs<i64, TimestampMicrosecondBuilder>,
-    src: Runs<SocketAddr, StringBuilder>,
-    dst: Runs<SocketAddr, StringBuilder>,
+    src: Runs<End, StringBuilder>,
+    dst: Runs<End, StringBuilder>,
     message: Runs<&'static str, StringBuilder>,
     kind: Runs<&'static str, StringBuilder>,
     key: Column<StringBuilder>,
@@ -176,9 +176,17 @@ fn words() -> Runs<&'static str, StringBuilder> {
     Runs::new(StringBuilder::new(), |builder, word, count| builder.append_value_n(word, count))
 }
 
-fn addresses() -> Runs<SocketAddr, StringBuilder> {
-    Runs::new(StringBuilder::new(), |builder, address, count| {
-        builder.append_value_n(address.to_string(), count);
+/// Sender or receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Address(SocketAddr),
+    Name(Arc<str>),
+}
+
+fn ends() -> Runs<End, StringBuilder> {
+    Runs::new(StringBuilder::new(), |builder, end, count| match end {
+        End::Address(address) => builder.append_value_n(address.to_string(), count),
+        End::Name(name) => builder.append_value_n(name, count),
     })
 }
 
@@ -191,8 +199,8 @@ impl Columns {
             rows: 0,
             bytes: 0,
             ts: Runs::new(times, |builder, time, count| builder.append_value_n(*time, count)),
-            src: addresses(),
-            dst: addresses(),
+            src: ends(),
+            dst: ends(),
             message: words(),
             kind: words(),
             key: Column::default(),
@@ -236,6 +244,12 @@ impl Columns {
     /// Appends a row, unless the batch is full; an empty one takes any. Whether it did.
     #[inline]
     pub(crate) fn append(&mut self, record: &Record) -> bool {
+        self.append_between(record, record.src.map(End::Address), record.dst.map(End::Address))
+    }
+
+    /// As [`Self::append`], with sender and receiver by other names.
+    #[inline]
+    pub(crate) fn append_between(&mut self, record: &Record, src: Option<End>, dst: Option<End>) -> bool {
         let (key, payload, attachment) = (record.key(), record.payload(), record.attachment());
         let bytes = ROW_BYTES
             + payload.map_or(0, bytes::Bytes::len)
@@ -247,9 +261,10 @@ impl Columns {
         }
         self.rows += 1;
         self.bytes += bytes;
+        // A time that nobody knows is larger than any.
         self.ts.put(i64::try_from(record.time.as_micros()).ok().as_ref());
-        self.src.put(record.src.as_ref());
-        self.dst.put(record.dst.as_ref());
+        self.src.put(src.as_ref());
+        self.dst.put(dst.as_ref());
         self.message.put(Some(&record.message()));
         self.kind.put(record.kind().as_ref());
         self.key.put(key, |builder, key| {

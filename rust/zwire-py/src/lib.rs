@@ -6,6 +6,7 @@ mod config;
 mod declared;
 mod decode;
 mod decode_columns;
+mod decode_frames;
 mod decode_source;
 mod encoding;
 mod enums;
@@ -43,6 +44,7 @@ mod _zwire {
         arrow::{ArrowBatch, PutSummary, put_batch},
         config::{PyConfig, config_defaults},
         decode::Decoder,
+        decode_frames::FrameDecoder,
         encoding::PyEncoding,
         enums::PyQueryConsolidation,
         handlers::{Callback, DefaultHandler, FifoChannel, Handler, RingChannel},
