@@ -8,6 +8,7 @@ use crate::{
     error::{ConnectReason, Error},
     establish::{self, Established},
     link::{Link, LinkPolicy},
+    reassembly::Share,
     shared::Shared,
     tap::TappedConnection,
     tcp,
@@ -173,7 +174,11 @@ async fn receive_loop(
     let sleep = tokio::time::sleep(Duration::ZERO);
     tokio::pin!(sleep);
     let mut armed = false;
-    let read_bytes = shared.upgrade()?.config.link.rx_buffer_size.max(READ_BYTES);
+    let (read_bytes, most, mut share) = {
+        let shared = shared.upgrade()?;
+        let read_bytes = shared.config.link.rx_buffer_size.max(READ_BYTES);
+        (read_bytes, reassembly_bytes(&shared.config), Share::new(shared.reassembly.clone()))
+    };
     let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
         link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
         if let Err(reason) = shared.upgrade()?.deliver(face, messages, effects) {
@@ -184,6 +189,7 @@ async fn receive_loop(
     loop {
         let mut end = None;
         let mut any = false;
+        rx.set_reassembly_bytes(share.update(rx.reassembling(), most));
         loop {
             let batch: Bytes = match framer.next(buf) {
                 Ok(Some(batch)) => batch,

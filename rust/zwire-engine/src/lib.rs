@@ -14,6 +14,7 @@ mod establish;
 pub mod link;
 mod query;
 pub mod queue;
+mod reassembly;
 pub mod runtime;
 mod session;
 mod shared;

@@ -6,6 +6,7 @@ use crate::{
     core::{Core, Effects, NodeSide, Side, Wait},
     error::Error,
     link::Link,
+    reassembly::Pool,
     runtime::Birth,
     tap::Tap,
 };
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) config: NodeConfig,
     pub(crate) runtime: Handle,
     pub(crate) tap: Option<Arc<Tap>>,
+    pub(crate) reassembly: Arc<Pool>,
     /// Who may come in, where a password is asked for.
     pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
     pub(crate) core: Mutex<Core>,
@@ -105,6 +107,7 @@ impl Shared {
                 config,
                 runtime,
                 tap,
+                reassembly: Arc::default(),
                 users,
                 core: Mutex::new(Core::new(api, side, weak.clone())),
                 finished: Mutex::new(Vec::new()),

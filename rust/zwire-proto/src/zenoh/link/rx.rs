@@ -335,6 +335,12 @@ impl LinkRx {
         now.mono >= self.deadline
     }
 
+    /// From now on at most so much memory for messages that are being put together. A message that
+    /// would go beyond it is dropped with its next fragment.
+    pub const fn set_reassembly_bytes(&mut self, bytes: usize) {
+        self.budget.bytes = bytes;
+    }
+
     /// Memory that is held for messages that are being put together.
     #[must_use]
     pub const fn reassembling(&self) -> usize {

@@ -1,0 +1,111 @@
+//! [`Pool`]: how much memory all links of a node together hold for messages that are not whole yet.
+//!
+//! Each link has a bound of its own, which a single large message may need. Many links that all go up to
+//! theirs would still add up to more than the machine has, and a router does not choose who connects.
+
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// From here on links that hold something have to share, and at twice as much it ends: four of the largest
+/// messages that a link of a router may collect.
+const PLENTY: usize = 1 << 30;
+
+/// What the links of a node hold.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    used: AtomicUsize,
+    /// How many links hold something.
+    holders: AtomicUsize,
+}
+
+/// The part of one link; given back when it goes.
+pub(crate) struct Share {
+    pool: Arc<Pool>,
+    mine: usize,
+}
+
+impl Share {
+    pub(crate) const fn new(pool: Arc<Pool>) -> Self {
+        Self { pool, mine: 0 }
+    }
+
+    /// The link now holds so much; the answer is what it may hold from here on, `most` in good times.
+    pub(crate) fn update(&mut self, holds: usize, most: usize) -> usize {
+        if holds != self.mine {
+            // Wrapping: what comes off was put on before.
+            self.pool.used.fetch_add(holds.wrapping_sub(self.mine), Relaxed);
+            match (self.mine, holds) {
+                (0, _) => {
+                    self.pool.holders.fetch_add(1, Relaxed);
+                }
+                (_, 0) => {
+                    self.pool.holders.fetch_sub(1, Relaxed);
+                }
+                _ => {}
+            }
+            self.mine = holds;
+        }
+        let used = self.pool.used.load(Relaxed);
+        if used <= PLENTY {
+            return most;
+        }
+        // Nothing more for anybody, whatever is lost by it: memory is lost for all of us.
+        if used >= 2 * PLENTY {
+            return 0;
+        }
+        // Whoever holds nothing yet counts as one more.
+        let holders = self.pool.holders.load(Relaxed) + usize::from(self.mine == 0);
+        most.min(PLENTY / holders.max(1))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.update(0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn a_link_alone_may_have_its_own_bound() {
+        let pool = Arc::new(Pool::default());
+        let mut share = Share::new(pool);
+        assert_eq!(share.update(0, 256 * MIB), 256 * MIB);
+        assert_eq!(share.update(200 * MIB, 256 * MIB), 256 * MIB);
+    }
+
+    #[test]
+    fn many_links_share_and_a_late_one_gets_its_part() {
+        let pool = Arc::new(Pool::default());
+        let mut greedy: Vec<Share> = (0..10).map(|_| Share::new(pool.clone())).collect();
+        // Each takes what it may, again and again.
+        for _ in 0..4 {
+            for share in &mut greedy {
+                let may = share.update(share.mine, 256 * MIB);
+                share.update(may.max(share.mine), 256 * MIB);
+            }
+        }
+        assert!(pool.used.load(Relaxed) <= 2 * PLENTY, "{}", pool.used.load(Relaxed));
+        let mut late = Share::new(pool.clone());
+        assert_eq!(late.update(0, 256 * MIB), PLENTY / (pool.holders.load(Relaxed) + 1));
+        assert!(late.update(0, 256 * MIB) >= 64 * MIB, "an ordinary message still goes through");
+        let mut crowd: Vec<Share> = (0..1000).map(|_| Share::new(pool.clone())).collect();
+        for share in &mut crowd {
+            let may = share.update(0, 256 * MIB);
+            share.update(may, 256 * MIB);
+        }
+        assert!(pool.used.load(Relaxed) <= 2 * PLENTY + 256 * MIB, "{}", pool.used.load(Relaxed));
+        drop(crowd);
+        // Those who hold too much are told so at their next fragment.
+        let holds = greedy[0].mine;
+        assert!(greedy[0].update(holds, 256 * MIB) < holds);
+        drop(greedy);
+        assert_eq!((pool.used.load(Relaxed), pool.holders.load(Relaxed)), (0, 0));
+        assert_eq!(late.update(0, 256 * MIB), 256 * MIB);
+    }
+}
