@@ -23,6 +23,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "scouting" => Some(zwire_proto::fuzzing::scouting),
         "transport" => Some(zwire_proto::fuzzing::transport),
         "network" => Some(zwire_proto::fuzzing::network),
+        "zmtp" => Some(zwire_proto::fuzzing::zmtp),
         _ => None,
     }
 }
@@ -117,17 +118,24 @@ fn unhex(s: &str) -> Vec<u8> {
     (0..s.len()).step_by(2).map(|i| u8::from_str_radix(&s[i..i + 2], 16).expect("hex digits")).collect()
 }
 
+fn examples(protocol: &str) -> io::Result<Vec<serde_json::Value>> {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors");
+    Ok(serde_json::from_slice(&fs::read(vectors.join(protocol).join("examples.json"))?)?)
+}
+
 /// Each worked example for the target that it concerns; the network messages of a batch also alone.
 fn write_seeds() -> io::Result<usize> {
-    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/zenoh/examples.json");
-    let examples: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(vectors)?)?;
     let mut written = 0;
     let mut write = |target: &str, name: &str, bytes: &[u8]| -> io::Result<()> {
         fs::create_dir_all(folder(target))?;
         written += 1;
         fs::write(folder(target).join(name), bytes)
     };
-    for example in examples {
+    for example in examples("zmtp")? {
+        let text = |field: &str| example[field].as_str().unwrap_or_default();
+        write("zmtp", text("id"), &unhex(text("bytes")))?;
+    }
+    for example in examples("zenoh")? {
         let text = |field: &str| example[field].as_str().unwrap_or_default();
         let bytes = unhex(text("bytes"));
         let prefix = match text("prefix") {

@@ -113,6 +113,32 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes([raw[0], raw[1]]))
     }
 
+    /// A fixed-size big-endian integer, as everything of ZMTP is.
+    pub fn u16_be(&mut self, reading: &'static str) -> Result<u16> {
+        self.array(reading).map(u16::from_be_bytes)
+    }
+
+    /// As [`Self::u16_be`], of four bytes.
+    pub fn u32_be(&mut self, reading: &'static str) -> Result<u32> {
+        self.array(reading).map(u32::from_be_bytes)
+    }
+
+    /// As [`Self::u16_be`], of eight bytes.
+    pub fn u64_be(&mut self, reading: &'static str) -> Result<u64> {
+        self.array(reading).map(u64::from_be_bytes)
+    }
+
+    /// `N` bytes, copied.
+    pub fn array<const N: usize>(&mut self, reading: &'static str) -> Result<[u8; N]> {
+        match self.rest.split_first_chunk() {
+            Some((out, rest)) => {
+                self.rest = rest;
+                Ok(*out)
+            }
+            None => Err(self.truncated(reading, N)),
+        }
+    }
+
     /// A VLE integer of up to 64 bits.
     #[inline]
     pub fn vle(&mut self, reading: &'static str) -> Result<u64> {

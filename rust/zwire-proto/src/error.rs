@@ -53,6 +53,9 @@ pub enum DecodeErrorKind {
         /// The id bits of the header byte.
         id: u8,
     },
+    /// A command with another name than the one that this place allows.
+    #[error("another command")]
+    Name,
     /// A string is not UTF-8.
     #[error("not UTF-8")]
     Utf8,

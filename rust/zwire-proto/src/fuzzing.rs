@@ -21,6 +21,10 @@ use crate::{
 use bytes::Bytes;
 use core::fmt::Debug;
 
+mod zmtp;
+
+pub use zmtp::zmtp;
+
 /// The most bytes with reserved bits in one message of canonical length: its headers, those of body
 /// and extensions, and the flag bytes and integers whose upper bits are ignored.
 const IGNORED: usize = 64;

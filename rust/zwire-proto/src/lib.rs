@@ -5,7 +5,7 @@
 //!
 //! # The contract between a machine and its driver
 //!
-//! A machine (Zenoh link, session, node) is turned by hand. Its methods fall into four families:
+//! A machine (Zenoh link, session, node; ZMTP connection) is turned by hand. Its methods fall into four families:
 //!
 //! | Family | Shape | Example |
 //! | --- | --- | --- |
@@ -26,6 +26,7 @@ pub mod fuzzing;
 pub mod limits;
 pub mod text;
 pub mod zenoh;
+pub mod zmtp;
 
 use core::time::Duration;
 

@@ -1,0 +1,124 @@
+//! The fuzz body of ZMTP.
+
+use crate::{
+    buf::Reader,
+    error::Result,
+    zmtp::wire::{
+        Command, Error, FrameHead, Generation, Greeting, Greeting1, Greeting2, Ready, Subscription,
+        TrafficCommand, curve, plain,
+    },
+};
+use bytes::Bytes;
+use core::fmt::Debug;
+
+/// One side of a connection, from its greeting or from its first frame on. Each body is tried as each
+/// command that there is.
+pub fn zmtp(data: &[u8]) {
+    let raw = Bytes::copy_from_slice(data);
+    if !data.is_empty() && Generation::detect(data).is_none() {
+        assert!(data.len() < Greeting::PREFIX_LEN);
+    }
+    let behind = greeting(&raw, Greeting::decode, Greeting::encode);
+    greeting(&raw, Greeting1::decode, Greeting1::encode);
+    greeting(&raw, Greeting2::decode, Greeting2::encode);
+    frames(raw.slice(behind.unwrap_or(0)..));
+    body(&raw);
+}
+
+fn frames(mut rest: Bytes) {
+    while let Ok(Some((head, start))) = FrameHead::decode(&rest) {
+        let mut again = Vec::new();
+        head.encode(&mut again);
+        assert!(again.len() <= start && (start - again.len()).is_multiple_of(7), "{head:?}");
+        assert_eq!(FrameHead::decode(&again), Ok(Some((head, again.len()))));
+        let Some(end) = usize::try_from(head.len).ok().and_then(|len| start.checked_add(len)) else { return };
+        if end > rest.len() {
+            return;
+        }
+        body(&rest.slice(start..end));
+        rest = rest.slice(end..);
+    }
+}
+
+/// How far it was read.
+fn greeting<G: PartialEq + Debug>(
+    raw: &Bytes,
+    decode: impl Fn(&mut Reader<'_>) -> Result<G>,
+    encode: impl Fn(&G, &mut Vec<u8>),
+) -> Option<usize> {
+    let mut r = Reader::new(raw);
+    let greeting = match decode(&mut r) {
+        Ok(greeting) => greeting,
+        Err(error) => {
+            assert!(error.offset <= raw.len(), "{error}");
+            return None;
+        }
+    };
+    let mut canonical = Vec::new();
+    encode(&greeting, &mut canonical);
+    assert!(canonical.len() <= r.offset(), "{greeting:?}");
+    let again = decode(&mut Reader::new(&canonical.into()));
+    assert_eq!(again, Ok(greeting));
+    Some(r.offset())
+}
+
+fn body(body: &Bytes) {
+    if let Ok(command) = TrafficCommand::decode(body) {
+        let mut canonical = Vec::new();
+        command.encode(&mut canonical);
+        // Only the context of a PING may be cut.
+        assert!(body.starts_with(&canonical), "{command:?}");
+        assert_eq!(TrafficCommand::decode(&canonical.into()), Ok(command));
+    }
+    if let Some(subscription) = Subscription::decode(body) {
+        assert_eq!(subscription.to_bytes(), body);
+    }
+    if let Some(Ok(error)) = Error::decode_of_plain_server(body) {
+        command::<Error>(&error.to_frame().slice(2..));
+    }
+    command::<Ready>(body);
+    command::<Error>(body);
+    command::<plain::Hello>(body);
+    command::<plain::Welcome>(body);
+    command::<plain::Initiate>(body);
+    command::<curve::Hello>(body);
+    command::<curve::Welcome>(body);
+    command::<curve::Initiate>(body);
+    command::<curve::Ready>(body);
+    command::<curve::Message>(body);
+}
+
+/// Nothing in these commands has two forms, but for the padding of CURVE's HELLO, whose length is fixed.
+fn command<C: Command + PartialEq + Debug>(body: &Bytes) {
+    let command = match C::decode(body) {
+        Ok(command) => command,
+        Err(error) => {
+            assert!(error.offset <= body.len(), "{error}");
+            return;
+        }
+    };
+    let canonical = super::AnySink::write(|sink: &mut super::AnySink| command.encode(sink));
+    assert_eq!(canonical.len(), body.len(), "{command:?}");
+    assert_eq!(C::decode(&canonical).as_ref(), Ok(&command));
+    let mut frame = Vec::new();
+    command.encode_frame(&mut frame);
+    assert!(frame.ends_with(&canonical), "{command:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zmtp::wire::Mechanism;
+
+    #[test]
+    fn the_body_accepts_what_is_right_and_what_is_wrong() {
+        let mut stream = Greeting::new(Mechanism::NULL).to_bytes().to_vec();
+        Ready::default().encode_frame(&mut stream);
+        for cut in 0..stream.len() {
+            zmtp(&stream[..cut]);
+        }
+        for data in [&b"GET / HTTP/1.1"[..], &[0xff; 80], &[0x02, 0xff], &[0x04, 0x01, 0x00], &[5; 40]] {
+            zmtp(data);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! ZMTP 3.1 and 3.0, the protocol of ZeroMQ sockets over streams, and 2.0 as far as its peers need it.
+//!
+//! | Module | Is |
+//! | --- | --- |
+//! | [`wire`] | the bytes: greetings, frames, commands, metadata |
+//!
+//! Comments cite the ZMTP reference as `zmtp` with its section.
+
+pub mod limits;
+pub mod wire;

@@ -1,0 +1,46 @@
+//! The bytes of ZMTP, one file for each greeting, command and primitive.
+//!
+//! | Phase | What | Types |
+//! | --- | --- | --- |
+//! | greeting | 64 bytes of 3.x; what tells older peers apart | [`Greeting`], [`Generation`], [`Greeting2`], [`Greeting1`] |
+//! | handshake | commands | [`Ready`], [`Error`], [`plain`], [`curve`] |
+//! | traffic | frames of messages, commands between them | [`FrameHead`], [`TrafficCommand`], [`Subscription`], [`curve::Message`] |
+//!
+//! Every command is a [`Command`]: it has a name and knows the data behind it. All numbers are big-endian.
+//! What is taken out of a buffer is a slice of it.
+
+mod cancel;
+mod command;
+pub mod curve;
+mod error;
+mod frame;
+mod generation;
+mod greeting;
+mod greeting1;
+mod greeting2;
+mod metadata;
+mod ping;
+pub mod plain;
+mod pong;
+mod ready;
+mod socket_type;
+mod subscribe;
+mod subscription;
+#[cfg(test)]
+mod testing;
+
+pub use cancel::Cancel;
+pub use command::{Command, TrafficCommand, command_name};
+pub use error::Error;
+pub use frame::{FrameHead, put_frame};
+pub use generation::Generation;
+pub use greeting::{Greeting, Mechanism};
+pub use greeting1::Greeting1;
+pub use greeting2::Greeting2;
+pub use metadata::{Metadata, Property};
+pub use ping::Ping;
+pub use pong::Pong;
+pub use ready::Ready;
+pub use socket_type::SocketType;
+pub use subscribe::Subscribe;
+pub use subscription::Subscription;

@@ -1,0 +1,68 @@
+//! PING: are you there? (`zmtp` 10)
+//!
+//! ```text
+//! +----+--------+-----+---------+
+//! | 04 | "PING" | TTL | context |   TTL: 2 bytes, tenths of a second; context: 0 to 16 bytes
+//! +----+--------+-----+---------+
+//! ```
+
+use super::Command;
+use crate::{
+    buf::{Reader, Sink},
+    error::Result,
+    zmtp::limits::MAX_PING_CONTEXT,
+};
+use bytes::Bytes;
+
+/// Asks for a [`super::Pong`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ping {
+    /// When nothing has come from the sender for this long it is gone; 0 when it does not say.
+    pub ttl: u16,
+    /// What the answer has to repeat.
+    pub context: Bytes,
+}
+
+impl Command for Ping {
+    const NAME: &'static str = "PING";
+
+    /// Of a context that is too long the beginning counts, as in libzmq.
+    fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
+        let ttl = r.u16_be("PING TTL")?;
+        let mut context = r.rest();
+        context.truncate(MAX_PING_CONTEXT);
+        Ok(Self { ttl, context })
+    }
+
+    fn encode_data(&self, sink: &mut impl Sink) {
+        sink.put(&self.ttl.to_be_bytes());
+        sink.put(&self.context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{both_ways, kind, unhex};
+    use super::*;
+    use crate::error::DecodeErrorKind;
+
+    /// `zmtp` 15.6.
+    #[test]
+    fn the_commands_of_the_examples() {
+        both_ways("04 07 04 50 49 4E 47 00 00", &Ping::default());
+        both_ways(
+            "04 0B 04 50 49 4E 47 00 00 61 62 63 64",
+            &Ping { ttl: 0, context: Bytes::from_static(b"abcd") },
+        );
+        both_ways("04 07 04 50 49 4E 47 00 19", &Ping { ttl: 25, context: Bytes::new() });
+    }
+
+    #[test]
+    fn a_missing_ttl_is_an_error_and_a_long_context_is_cut() {
+        for (hex, needed) in [("04 50 49 4E 47", 2), ("04 50 49 4E 47 00", 1)] {
+            assert_eq!(kind(Ping::decode(&unhex(hex))), DecodeErrorKind::Truncated { needed });
+        }
+        let long = unhex(&format!("04 50 49 4E 47 00 00 {}", "61".repeat(17)));
+        assert_eq!(Ping::decode(&long).unwrap().context, "a".repeat(16));
+    }
+}

@@ -1,0 +1,143 @@
+//! The types of sockets, their names and numbers, and which of them may meet (`zmtp` 8.2, 13.1).
+
+use core::fmt;
+
+/// The type of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say what they are")]
+pub enum SocketType {
+    Pair,
+    Pub,
+    Sub,
+    Req,
+    Rep,
+    Dealer,
+    Router,
+    Pull,
+    Push,
+    XPub,
+    XSub,
+}
+
+impl SocketType {
+    /// All of them, in the order of their numbers in ZMTP 2.0.
+    pub const ALL: [Self; 11] = [
+        Self::Pair,
+        Self::Pub,
+        Self::Sub,
+        Self::Req,
+        Self::Rep,
+        Self::Dealer,
+        Self::Router,
+        Self::Pull,
+        Self::Push,
+        Self::XPub,
+        Self::XSub,
+    ];
+
+    /// Its name in metadata.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "PAIR",
+            Self::Pub => "PUB",
+            Self::Sub => "SUB",
+            Self::Req => "REQ",
+            Self::Rep => "REP",
+            Self::Dealer => "DEALER",
+            Self::Router => "ROUTER",
+            Self::Pull => "PULL",
+            Self::Push => "PUSH",
+            Self::XPub => "XPUB",
+            Self::XSub => "XSUB",
+        }
+    }
+
+    /// The type of that name; names are compared exactly.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| t.name().as_bytes() == name)
+    }
+
+    /// Its number in ZMTP 2.0; XPUB and XSUB are numbers of libzmq.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The type of that number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Whether a socket of this type may have a connection to one of the other.
+    #[must_use]
+    pub const fn accepts(self, peer: Self) -> bool {
+        match self {
+            Self::Req => matches!(peer, Self::Rep | Self::Router),
+            Self::Rep => matches!(peer, Self::Req | Self::Dealer),
+            Self::Dealer => matches!(peer, Self::Rep | Self::Dealer | Self::Router),
+            Self::Router => matches!(peer, Self::Req | Self::Dealer | Self::Router),
+            Self::Pub | Self::XPub => matches!(peer, Self::Sub | Self::XSub),
+            Self::Sub | Self::XSub => matches!(peer, Self::Pub | Self::XPub),
+            Self::Push => matches!(peer, Self::Pull),
+            Self::Pull => matches!(peer, Self::Push),
+            Self::Pair => matches!(peer, Self::Pair),
+        }
+    }
+
+    /// Whether its READY tells an identity, be it empty, as libzmq does.
+    #[must_use]
+    pub const fn has_identity(self) -> bool {
+        matches!(self, Self::Req | Self::Dealer | Self::Router)
+    }
+}
+
+impl fmt::Display for SocketType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_both_ways() {
+        for t in SocketType::ALL {
+            assert_eq!(SocketType::from_name(t.name().as_bytes()), Some(t));
+            assert_eq!(SocketType::from_code(t.code()), Some(t));
+        }
+        assert_eq!(SocketType::from_name(b"dealer"), None);
+        assert_eq!(SocketType::from_name(b"DEALER\0"), None);
+        assert_eq!(SocketType::from_code(11), None);
+        assert_eq!((SocketType::Router.code(), SocketType::XSub.code()), (6, 10));
+    }
+
+    /// `zmtp` 8.2, the table.
+    #[test]
+    fn each_legal_pair_and_no_other() {
+        use SocketType::*;
+        const LEGAL: [(SocketType, &[SocketType]); 11] = [
+            (Req, &[Rep, Router]),
+            (Rep, &[Req, Dealer]),
+            (Dealer, &[Rep, Dealer, Router]),
+            (Router, &[Req, Dealer, Router]),
+            (Pub, &[Sub, XSub]),
+            (XPub, &[Sub, XSub]),
+            (Sub, &[Pub, XPub]),
+            (XSub, &[Pub, XPub]),
+            (Push, &[Pull]),
+            (Pull, &[Push]),
+            (Pair, &[Pair]),
+        ];
+        for (own, legal) in LEGAL {
+            for peer in SocketType::ALL {
+                assert_eq!(own.accepts(peer), legal.contains(&peer), "{own} {peer}");
+                assert_eq!(own.accepts(peer), peer.accepts(own), "{own} {peer}");
+            }
+        }
+    }
+}
