@@ -12,11 +12,11 @@ use crate::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, LargeBinaryArray, LargeStringArray, RecordBatch,
-    StringArray, StructArray, UInt8Array,
-    builder::{BinaryBuilder, BooleanBuilder, Int8Builder, StringBuilder, TimestampMicrosecondBuilder},
+    StringArray, StructArray, TimestampMicrosecondArray, UInt8Array,
+    builder::{BinaryBuilder, StringBuilder},
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
 };
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use core::ffi::CStr;
@@ -33,7 +33,7 @@ use zwire_engine::{Queue, RecvError};
 use zwire_proto::{
     Text,
     zenoh::{
-        CongestionControl, Encoding, KeyExpr, Priority, Qos, Reliability,
+        CongestionControl, Encoding, KeyExpr, Priority, Qos, Reliability, Timestamp,
         session::{Locality, Publication, Sample, SampleKind},
         wire::{Del, PushBody, Put},
     },
@@ -160,63 +160,117 @@ pub(crate) fn recv_batch(
 
 fn samples_to_batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     let rows = samples.len();
-    let bytes: usize = samples.iter().map(|s| s.payload.len()).sum();
+    let alike = Alike::of(samples);
     // Offsets of Binary are 32 bits, and Spark takes no wider type.
-    if i32::try_from(bytes).is_err() {
-        return Err(format!("{bytes} bytes of payload in one batch: ask for fewer rows"));
+    if i32::try_from(alike.payload_bytes).is_err() {
+        return Err(format!("{} bytes of payload in one batch: ask for fewer rows", alike.payload_bytes));
     }
-    let keys: usize = samples.iter().map(|s| s.key.as_str().len()).sum();
-    let mut key = StringBuilder::with_capacity(rows, keys);
-    let mut payload = BinaryBuilder::with_capacity(rows, if rows == 1 { 0 } else { bytes });
-    let mut kind = StringBuilder::with_capacity(rows, 3 * rows);
-    let mut encoding = StringBuilder::with_capacity(rows, 11 * rows);
-    let mut timestamp = TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
-    let mut attachment = BinaryBuilder::with_capacity(rows, 0);
-    let mut priority = Int8Builder::with_capacity(rows);
-    let mut congestion = StringBuilder::with_capacity(rows, 5 * rows);
-    let mut express = BooleanBuilder::with_capacity(rows);
-    let mut last_encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
+    let mut key = StringBuilder::with_capacity(rows, alike.key_bytes);
     for sample in samples {
         key.append_value(sample.key.as_str());
-        if rows > 1 {
-            payload.append_value(&sample.payload);
-        }
-        kind.append_value(kind_name(sample.kind));
-        // Encodings repeat; rendering them does not have to.
-        if last_encoding.0 != sample.encoding {
-            let text = sample.encoding.to_string();
-            last_encoding = (sample.encoding.clone(), text);
-        }
-        encoding.append_value(&last_encoding.1);
-        timestamp.append_option(
-            sample.timestamp.and_then(|t| i64::try_from(t.time.to_duration().as_micros()).ok()),
-        );
-        attachment.append_option(sample.attachment.as_ref());
-        priority.append_value(sample.qos.priority() as i8);
-        congestion.append_value(congestion_name(sample.qos.congestion()));
-        express.append_value(sample.qos.express());
     }
+    let payload = match samples.front() {
+        Some(only) if rows == 1 => alone(&only.payload)?,
+        _ => {
+            let mut payload = BinaryBuilder::with_capacity(rows, alike.payload_bytes);
+            samples.iter().for_each(|sample| payload.append_value(&sample.payload));
+            payload.finish()
+        }
+    };
+    let time = |sample: &Sample| sample.timestamp.and_then(micros);
+    let timestamp = if alike.timestamps {
+        samples.iter().map(time).collect::<TimestampMicrosecondArray>()
+    } else {
+        TimestampMicrosecondArray::new_null(rows)
+    };
+    let attachment = if alike.attachments {
+        samples.iter().map(|sample| sample.attachment.as_deref()).collect()
+    } else {
+        BinaryArray::new_null(rows)
+    };
     let columns: Vec<ArrayRef> = vec![
         Arc::new(key.finish()),
-        Arc::new(match samples.front() {
-            Some(only) if rows == 1 => alone(&only.payload)?,
-            _ => payload.finish(),
-        }),
-        Arc::new(kind.finish()),
-        Arc::new(encoding.finish()),
-        Arc::new(timestamp.finish()),
-        Arc::new(attachment.finish()),
-        Arc::new(priority.finish()),
-        Arc::new(congestion.finish()),
-        Arc::new(express.finish()),
+        Arc::new(payload),
+        Arc::new(texts(samples, alike.kind, |sample| kind_name(sample.kind))),
+        Arc::new(encodings(samples, alike.encoding)),
+        Arc::new(timestamp.with_timezone("UTC")),
+        Arc::new(attachment),
+        Arc::new(Int8Array::from_iter_values(samples.iter().map(|sample| sample.qos.priority() as i8))),
+        Arc::new(texts(samples, alike.qos, |sample| congestion_name(sample.qos.congestion()))),
+        Arc::new(BooleanArray::from(BooleanBuffer::collect_bool(rows, |row| samples[row].qos.express()))),
     ];
     RecordBatch::try_new(SAMPLE_SCHEMA.clone(), columns).map_err(|e| e.to_string())
 }
 
-/// A column of one value, without a copy.
-fn alone(payload: &Bytes) -> Result<BinaryArray, String> {
-    let offsets = OffsetBuffer::from_lengths([payload.len()]);
-    BinaryArray::try_new(offsets, payload.clone().into(), None).map_err(|e| e.to_string())
+/// In what the samples of a batch are alike; mostly in everything but key and payload, and then columns
+/// are filled instead of collected.
+struct Alike {
+    kind: bool,
+    encoding: bool,
+    qos: bool,
+    timestamps: bool,
+    attachments: bool,
+    payload_bytes: usize,
+    key_bytes: usize,
+}
+
+impl Alike {
+    fn of(samples: &VecDeque<Sample>) -> Self {
+        let mut alike = Self {
+            kind: true,
+            encoding: true,
+            qos: true,
+            timestamps: false,
+            attachments: false,
+            payload_bytes: 0,
+            key_bytes: 0,
+        };
+        let Some(first) = samples.front() else { return alike };
+        for sample in samples {
+            alike.kind &= sample.kind == first.kind;
+            alike.encoding &= sample.encoding == first.encoding;
+            alike.qos &= sample.qos == first.qos;
+            alike.timestamps |= sample.timestamp.is_some();
+            alike.attachments |= sample.attachment.is_some();
+            alike.payload_bytes += sample.payload.len();
+            alike.key_bytes += sample.key.as_str().len();
+        }
+        alike
+    }
+}
+
+fn micros(timestamp: Timestamp) -> Option<i64> {
+    i64::try_from(timestamp.time.to_duration().as_micros()).ok()
+}
+
+/// A column of names; one name throughout if `alike`.
+fn texts(samples: &VecDeque<Sample>, alike: bool, name: fn(&Sample) -> &'static str) -> StringArray {
+    match samples.front() {
+        Some(first) if alike => repeated(name(first), samples.len()),
+        _ => samples.iter().map(|sample| Some(name(sample))).collect(),
+    }
+}
+
+fn encodings(samples: &VecDeque<Sample>, alike: bool) -> StringArray {
+    let Some(first) = samples.front() else { return StringArray::new_null(0) };
+    let mut last = (&first.encoding, first.encoding.to_string());
+    if alike {
+        return repeated(&last.1, samples.len());
+    }
+    let mut column = StringBuilder::new();
+    for sample in samples {
+        // Encodings repeat; rendering them does not have to.
+        if *last.0 != sample.encoding {
+            last = (&sample.encoding, sample.encoding.to_string());
+        }
+        column.append_value(&last.1);
+    }
+    column.finish()
+}
+
+fn repeated(text: &str, rows: usize) -> StringArray {
+    let offsets = OffsetBuffer::from_lengths(core::iter::repeat_n(text.len(), rows));
+    StringArray::new(offsets, text.repeat(rows).into_bytes().into(), None)
 }
 
 const fn kind_name(kind: SampleKind) -> &'static str {
@@ -232,6 +286,12 @@ const fn congestion_name(congestion: CongestionControl) -> &'static str {
         CongestionControl::Block => "block",
         CongestionControl::BlockFirst => "block_first",
     }
+}
+
+/// A column of one value, without a copy.
+fn alone(payload: &Bytes) -> Result<BinaryArray, String> {
+    let offsets = OffsetBuffer::from_lengths([payload.len()]);
+    BinaryArray::try_new(offsets, payload.clone().into(), None).map_err(|e| e.to_string())
 }
 
 /// A batch that somebody offers by the Arrow C interface.

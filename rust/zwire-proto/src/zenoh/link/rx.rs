@@ -211,10 +211,7 @@ impl LinkRx {
                 return Ok(Progress::More);
             }
             if current.in_frame && is_network(header) {
-                let message = NetworkMessage::decode(&mut r)?;
-                if let Some(reliability) = current.frame {
-                    out.push((message, reliability));
-                }
+                NetworkMessage::decode_to(&mut r, current.frame, out)?;
                 continue;
             }
             current.in_frame = false;

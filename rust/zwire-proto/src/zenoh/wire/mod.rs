@@ -61,7 +61,7 @@ pub use response_final::ResponseFinal;
 pub use scout::{Hello, Scout};
 pub use wire_expr::{Mapping, WireExpr};
 
-use super::Qos;
+use super::{Qos, Reliability};
 use crate::{
     buf::{Gather, Reader, Sink},
     error::{DecodeErrorKind, Result},
@@ -106,6 +106,25 @@ impl NetworkMessage {
             Some(plain) => Ok(Self::Push(plain.build())),
             None => Self::decode_any(r),
         }
+    }
+
+    /// Reads one message to the end of `out`, with its reliability, or reads over it where that is
+    /// `None`. A plain message is built where it stays: on the way through a `Result` it would be moved
+    /// twice.
+    #[inline]
+    pub(crate) fn decode_to(
+        r: &mut Reader<'_>,
+        reliability: Option<Reliability>,
+        out: &mut Vec<(Self, Reliability)>,
+    ) -> Result<()> {
+        let plain = Plain::decode(r);
+        match (plain, reliability) {
+            (Some(plain), Some(reliability)) => out.push((Self::Push(plain.build()), reliability)),
+            (Some(_), None) => {}
+            (None, Some(reliability)) => out.push((Self::decode_any(r)?, reliability)),
+            (None, None) => drop(Self::decode_any(r)?),
+        }
+        Ok(())
     }
 
     #[inline(never)]
