@@ -17,6 +17,10 @@ use crate::{
     zenoh::wire::{
         BatchItem, BatchReader, LinkStateList, NetworkMessage, Oam, ScoutingMessage, TransportMessage,
     },
+    zre::{
+        Generation,
+        wire::{self as zre_wire, Beacon, EncodeError, Gossip, Hello, Log},
+    },
 };
 use bytes::Bytes;
 use core::fmt::Debug;
@@ -64,6 +68,85 @@ fn link_state(raw: &Bytes) {
         let canonical = list.encode();
         assert!(canonical.len() <= raw.len());
         assert_eq!(LinkStateList::decode(&canonical), Ok(list));
+    }
+}
+
+/// A message of ZRE, in each generation. The first octet of each frame is its length, the last frame may
+/// be shorter.
+pub fn zre(data: &[u8]) {
+    let mut frames = Vec::new();
+    let mut rest = data;
+    while let [len, tail @ ..] = rest {
+        let (frame, tail) = tail.split_at(tail.len().min(usize::from(*len)));
+        frames.push(Bytes::copy_from_slice(frame));
+        rest = tail;
+    }
+    let len: usize = frames.iter().map(Bytes::len).sum();
+    for generation in Generation::ALL {
+        let message = match zre_wire::Message::decode(generation, &frames) {
+            Ok(message) => message,
+            Err(error) => {
+                assert!(error.offset <= len, "{error}");
+                continue;
+            }
+        };
+        let canonical = match message.encode(generation) {
+            Ok(canonical) => canonical,
+            Err(error) => {
+                assert_refused_for_a_reason(&error);
+                continue;
+            }
+        };
+        assert!(canonical.iter().map(Bytes::len).sum::<usize>() <= len, "{message:?}");
+        // The canonical form is what came, less what was ignored: octets and frames behind the end, and
+        // entries of a dictionary without equals sign.
+        if canonical[0].len() == frames[0].len() {
+            assert_eq!(canonical[0], frames[0]);
+        }
+        assert_eq!(zre_wire::Message::decode(generation, &canonical).as_ref(), Ok(&message));
+        assert_eq!(message.encode(generation).as_ref(), Ok(&canonical));
+        if let zre_wire::Body::Hello(_) = message.body {
+            let found = Hello::generation(&canonical[0]);
+            assert!(found.is_ok() || message.sequence >> 8 != 0 && generation.is_legacy(), "{message:?}");
+        }
+    }
+}
+
+/// What a decoder lets pass and an encoder does not.
+fn assert_refused_for_a_reason(error: &EncodeError) {
+    let lenient = matches!(
+        error,
+        EncodeError::NotText { .. }
+            | EncodeError::Empty { .. }
+            | EncodeError::TooLong { .. }
+            | EncodeError::NoContent { .. }
+            | EncodeError::MultiFrame { .. }
+            | EncodeError::Undefined { .. }
+    );
+    assert!(lenient, "{error}");
+}
+
+/// A beacon of ZRE: nothing of it is ignored.
+pub fn zre_beacon(data: &[u8]) {
+    let raw = Bytes::copy_from_slice(data);
+    match Beacon::decode(&raw) {
+        Ok(beacon) => assert_eq!(beacon.encode(), raw),
+        Err(error) => assert!(error.offset <= raw.len(), "{error}"),
+    }
+}
+
+/// The two protocols of one frame beside ZRE: ZRE/LOG and gossip. What stands behind the end is ignored.
+pub fn zre_log(data: &[u8]) {
+    let raw = Bytes::copy_from_slice(data);
+    match Log::decode(&raw).map(|log| log.encode()) {
+        Ok(Ok(canonical)) => assert_eq!(canonical, raw[..canonical.len()]),
+        Ok(Err(error)) => assert_refused_for_a_reason(&error),
+        Err(error) => assert!(error.offset <= raw.len(), "{error}"),
+    }
+    match Gossip::decode(&raw).map(|message| message.encode()) {
+        Ok(Ok(canonical)) => assert_eq!(canonical, raw[..canonical.len()]),
+        Ok(Err(error)) => assert_refused_for_a_reason(&error),
+        Err(error) => assert!(error.offset <= raw.len(), "{error}"),
     }
 }
 

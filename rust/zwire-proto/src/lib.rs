@@ -27,6 +27,7 @@ pub mod limits;
 pub mod text;
 pub mod zenoh;
 pub mod zmtp;
+pub mod zre;
 
 use core::time::Duration;
 

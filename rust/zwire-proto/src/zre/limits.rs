@@ -1,0 +1,27 @@
+//! What a peer may make us remember, and why so much.
+
+/// Longest short string: its length is one octet.
+pub const MAX_STRING: usize = u8::MAX as usize;
+
+/// Longest entry `name=value` that we send: zyre of that time cuts longer ones.
+pub const MAX_HEADER_ENTRY: usize = 254;
+
+/// Most groups in a HELLO, and most of one peer. The count of four octets would allow 4 294 967 295.
+/// A peer in this many groups costs 160 KiB, and its HELLO is 1 MiB at most.
+pub const MAX_GROUPS: usize = 4096;
+
+/// Most headers in a HELLO. People set a handful.
+pub const MAX_HEADERS: usize = 1024;
+
+/// Longest header value and longest group of a HELLO, whose lengths have four octets. A certificate
+/// fits.
+pub const MAX_LONG_STRING: usize = 64 << 10;
+
+/// Most frames of one content. Each costs 32 bytes besides its own.
+pub const MAX_CONTENT_FRAMES: usize = 4096;
+
+/// Longest value of a gossip tuple: an endpoint, a bar, a key.
+pub const MAX_TUPLE_VALUE: usize = 1024;
+
+/// Most octets of the data of an INFO: zyre cuts there.
+pub const MAX_LOG_INFO: usize = 254;

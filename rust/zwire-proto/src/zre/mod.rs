@@ -1,0 +1,24 @@
+//! ZRE, the ZeroMQ Realtime Exchange protocol, in all its generations.
+//!
+//! | Module | What |
+//! | --- | --- |
+//! | [`wire`] | beacons, messages, ZRE/LOG and gossip: bytes and nothing else |
+//! | [`generation`] | which of the published and unpublished forms a peer speaks |
+//! | [`uuid`] | who a node is |
+//! | [`z85`] | keys as text |
+//! | [`limits`] | every bound, with its reason |
+//!
+//! A message is a list of frames. The frames of ZMTP around it, and the identity in front of it, are
+//! the affair of the transport.
+
+pub mod generation;
+pub mod limits;
+pub mod uuid;
+pub mod wire;
+pub mod z85;
+
+pub use generation::{Generation, Generations};
+pub use uuid::Uuid;
+
+/// The UDP port of discovery, ZRE-DISC of the IANA.
+pub const DISCOVERY_PORT: u16 = 5670;

@@ -1,0 +1,84 @@
+//! What must not be sent. Always the caller's affair.
+
+use super::super::Generation;
+use thiserror::Error;
+
+/// A message that would harm its receiver, or that its generation cannot express.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// pyre dies of what is not UTF-8, zyre stops reading at a zero octet.
+    #[error("{field} has to be UTF-8 without zero octets")]
+    NotText {
+        /// Message and field.
+        field: &'static str,
+    },
+    /// A string that its length field or the receivers do not hold.
+    #[error("{field} has {len} octets, {bound} are possible")]
+    TooLong {
+        /// Message and field.
+        field: &'static str,
+        /// What was given.
+        len: usize,
+        /// The bound.
+        bound: usize,
+    },
+    /// A list that its count does not hold.
+    #[error("{field}: {count} entries, {bound} are possible")]
+    TooMany {
+        /// Message and field.
+        field: &'static str,
+        /// What was given.
+        count: usize,
+        /// The bound.
+        bound: usize,
+    },
+    /// A string that must not be empty.
+    #[error("{field} must not be empty")]
+    Empty {
+        /// Message and field.
+        field: &'static str,
+    },
+    /// WHISPER and SHOUT without a content frame corrupt the events of zyre and kill pyre.
+    #[error("{message} needs a content frame, if necessary an empty one")]
+    NoContent {
+        /// Which.
+        message: &'static str,
+    },
+    /// "ZRE does not support multi-frame message contents" (RFC 20).
+    #[error("{generation} has one content frame per message, not {frames}")]
+    MultiFrame {
+        /// The generation of the receiver.
+        generation: Generation,
+        /// What was given.
+        frames: usize,
+    },
+    /// A message that peers of this generation take for a reason to abort.
+    #[error("{generation} has no message {id}")]
+    NotInGeneration {
+        /// The number of the message.
+        id: u8,
+        /// The generation of the receiver.
+        generation: Generation,
+    },
+    /// An address in the form of another generation.
+    #[error("{generation} writes its address as {}", if generation.is_legacy() { "ip and port" } else { "endpoint" })]
+    Address {
+        /// The generation of the receiver.
+        generation: Generation,
+    },
+    /// A header `name=value` is split at its first equals sign.
+    #[error("the name of a header cannot hold an equals sign in {generation}")]
+    HeaderName {
+        /// The generation of the receiver.
+        generation: Generation,
+    },
+    /// A number that the document does not define.
+    #[error("{field} cannot be {value}")]
+    Undefined {
+        /// Message and field.
+        field: &'static str,
+        /// What was given.
+        value: u8,
+    },
+}

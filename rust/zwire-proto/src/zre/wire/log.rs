@@ -1,0 +1,231 @@
+//! LOG of ZRE/LOG, a protocol of its own from PUB to SUB (RFC 20, `zre` 13.1).
+//!
+//! ```text
+//! +----+----+----+-------+-------+---------+---------+---------+-------------+
+//! | AA | A2 | 01 | level | event | node(2) | peer(2) | time(8) | data string |
+//! +----+----+----+-------+-------+---------+---------+---------+-------------+
+//! ```
+
+use super::{
+    super::limits,
+    EncodeError,
+    field::{put_string, string, u16_be, u32_be},
+};
+use crate::{
+    buf::{Reader, Sink},
+    error::{DecodeErrorKind, Result},
+};
+use bytes::Bytes;
+use core::time::Duration;
+
+const SIGNATURE: u16 = 0xaaa2;
+const ID: u8 = 1;
+
+/// Below this a time is in seconds, as real peers send it; from here on in milliseconds, as the
+/// document says. It is the year 5138 in the one and 1973 in the other.
+const FIRST_MILLISECOND: u64 = 100_000_000_000;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LogLevel(pub u8);
+
+#[allow(missing_docs, reason = "the names of the document")]
+impl LogLevel {
+    pub const ERROR: Self = Self(1);
+    pub const WARNING: Self = Self(2);
+    pub const INFO: Self = Self(3);
+}
+
+/// What happened at the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LogEvent(pub u8);
+
+#[allow(missing_docs, reason = "the names of the document")]
+impl LogEvent {
+    /// A warning or an error that is no event.
+    pub const NONE: Self = Self(0);
+    pub const JOIN: Self = Self(1);
+    pub const LEAVE: Self = Self(2);
+    pub const ENTER: Self = Self(3);
+    pub const EXIT: Self = Self(4);
+    pub const SEND: Self = Self(5);
+    pub const RECV: Self = Self(6);
+}
+
+/// A line for the log of the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// How bad it is.
+    pub level: LogLevel,
+    /// What happened.
+    pub event: LogEvent,
+    /// [`log_hash`] of the sender.
+    pub node: u16,
+    /// [`log_hash`] of the peer, zero where there is none.
+    pub peer: u16,
+    /// Since 1970, in the unit of the sender; [`Self::timestamp`] knows it.
+    pub time: u64,
+    /// Any text.
+    pub data: Bytes,
+}
+
+impl Log {
+    /// An event; its text is cut where zyre cuts it. Milliseconds, as the document says.
+    #[must_use]
+    pub fn info(event: LogEvent, node: u16, peer: u16, wall: Duration, data: &str) -> Self {
+        let end = (0..=data.len().min(limits::MAX_LOG_INFO)).rev().find(|at| data.is_char_boundary(*at));
+        let data = Bytes::copy_from_slice(&data.as_bytes()[..end.unwrap_or(0)]);
+        let time = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        Self { level: LogLevel::INFO, event, node, peer, time, data }
+    }
+
+    /// Since 1970, whether the sender counts seconds or milliseconds.
+    #[must_use]
+    pub const fn timestamp(&self) -> Duration {
+        if self.time < FIRST_MILLISECOND {
+            Duration::from_secs(self.time)
+        } else {
+            Duration::from_millis(self.time)
+        }
+    }
+
+    /// Reads a frame. Octets behind the end are ignored.
+    ///
+    /// # Errors
+    /// What does not decode; a collector drops it without a word.
+    pub fn decode(frame: &Bytes) -> Result<Self> {
+        let mut r = Reader::new(frame);
+        let signature = u16_be(&mut r, "LOG signature")?;
+        if signature != SIGNATURE {
+            let kind = DecodeErrorKind::Illegal { value: signature.into() };
+            return Err(r.error("LOG signature", 0, kind));
+        }
+        let id = r.u8("LOG id")?;
+        if id != ID {
+            return Err(r.error("LOG id", 2, DecodeErrorKind::UnknownId { id }));
+        }
+        let (level, event) = (LogLevel(r.u8("LOG level")?), LogEvent(r.u8("LOG event")?));
+        let (node, peer) = (u16_be(&mut r, "LOG node")?, u16_be(&mut r, "LOG peer")?);
+        let upper = u64::from(u32_be(&mut r, "LOG time")?);
+        let time = upper << 32 | u64::from(u32_be(&mut r, "LOG time")?);
+        let data = string(&mut r, "LOG data")?;
+        Ok(Self { level, event, node, peer, time, data })
+    }
+
+    /// The frame.
+    ///
+    /// # Errors
+    /// A level or event that is not defined, a text that is none or too long.
+    pub fn encode(&self) -> core::result::Result<Bytes, EncodeError> {
+        let (LogLevel(level), LogEvent(event)) = (self.level, self.event);
+        if !(LogLevel::ERROR.0..=LogLevel::INFO.0).contains(&level) {
+            return Err(EncodeError::Undefined { field: "LOG level", value: level });
+        }
+        if event > LogEvent::RECV.0 {
+            return Err(EncodeError::Undefined { field: "LOG event", value: event });
+        }
+        let mut frame = Vec::with_capacity(18 + self.data.len());
+        frame.put(&SIGNATURE.to_be_bytes());
+        frame.put(&[ID, level, event]);
+        frame.put(&self.node.to_be_bytes());
+        frame.put(&self.peer.to_be_bytes());
+        frame.put(&self.time.to_be_bytes());
+        put_string(&mut frame, &self.data, "LOG data")?;
+        Ok(frame.into())
+    }
+}
+
+/// The hash of a node in ZRE/LOG. The document names no function; this is the one of zyre.
+///
+/// What it hashes is the `ip:port` of the mailbox. For a peer zyre takes the endpoint with `tcp://`, so
+/// that the two numbers of one node differ.
+#[must_use]
+pub fn log_hash(text: &[u8]) -> u16 {
+    // Octets are signed in the code of zyre, so that those above 127 set the upper half.
+    text.iter().fold(0, |hash: u16, octet| hash.wrapping_mul(33) ^ octet.cast_signed() as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::unhex;
+    use super::*;
+
+    /// `zre` 13.1, "Check values, all seen in real traffic".
+    #[test]
+    fn hashes_seen_in_real_traffic() {
+        for (text, hash) in [
+            ("10.99.0.1:49152", 0xbecf),
+            ("tcp://10.99.0.2:49152", 0x0651),
+            ("tcp://10.99.0.3:49200", 0xe634),
+            ("0F1E2D3C4B5A69788796A5B4C3D2E1F0", 0xda40),
+            ("", 0),
+        ] {
+            assert_eq!(log_hash(text.as_bytes()), hash, "{text}");
+        }
+        assert_eq!(log_hash(b"\x80"), 0xff80);
+    }
+
+    /// `zre` 20.7.
+    #[test]
+    fn the_messages_of_the_document() {
+        let info = |event, peer, time, data: &'static [u8]| Log {
+            level: LogLevel::INFO,
+            event,
+            node: 0xbecf,
+            peer,
+            time,
+            data: Bytes::from_static(data),
+        };
+        for (hex, log) in [
+            (
+                "AAA2010301BECF0000000000006B00EE1C064C4F47474544",
+                info(LogEvent::JOIN, 0, 1_795_223_068, b"LOGGED"),
+            ),
+            (
+                "AAA2010303BECF0651000000006B00EE1D157463703A2F2F31302E39392E302E323A3439313532",
+                info(LogEvent::ENTER, 0x0651, 1_795_223_069, b"tcp://10.99.0.2:49152"),
+            ),
+            (
+                "AAA2010305BECFDA40000000006B00EE1C127365713D3220636F6D6D616E643D4A4F494E",
+                info(LogEvent::SEND, 0xda40, 1_795_223_068, b"seq=2 command=JOIN"),
+            ),
+        ] {
+            let raw = unhex(hex);
+            assert_eq!(Log::decode(&raw), Ok(log.clone()));
+            assert_eq!(log.encode().unwrap(), raw);
+            for cut in 0..raw.len() {
+                assert!(Log::decode(&raw.slice(..cut)).is_err(), "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_unit_of_a_time_is_told_by_its_size() {
+        let log = |time| Log { time, ..Log::info(LogEvent::JOIN, 0, 0, Duration::ZERO, "") };
+        assert_eq!(log(1_795_223_068).timestamp(), Duration::from_secs(1_795_223_068));
+        assert_eq!(log(1_795_223_068_123).timestamp(), Duration::from_millis(1_795_223_068_123));
+        assert_eq!(log(FIRST_MILLISECOND).timestamp(), Duration::from_secs(100_000_000));
+        let info = Log::info(LogEvent::EXIT, 0, 0, Duration::from_millis(1_795_223_068_123), "");
+        assert_eq!(info.timestamp(), Duration::from_millis(1_795_223_068_123));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let data = |text: String| Log::info(LogEvent::JOIN, 0, 0, Duration::ZERO, &text).data.len();
+        assert_eq!(data("a".repeat(300)), 254);
+        assert_eq!(data("é".repeat(300)), 254);
+        assert_eq!(data("a".to_owned() + &"é".repeat(300)), 253);
+    }
+
+    #[test]
+    fn undefined_numbers_are_read_and_never_sent() {
+        let raw = unhex("AAA20109070000000000000000000000006100");
+        let log = Log::decode(&raw).unwrap_err();
+        assert_eq!(log.reading, "LOG data");
+        let log = Log::decode(&unhex("AAA2010907 0000 0000 0000000000000000 00")).unwrap();
+        assert_eq!((log.level, log.event), (LogLevel(9), LogEvent(7)));
+        assert_eq!(log.encode(), Err(EncodeError::Undefined { field: "LOG level", value: 9 }));
+        let log = Log { level: LogLevel::ERROR, ..log };
+        assert_eq!(log.encode(), Err(EncodeError::Undefined { field: "LOG event", value: 7 }));
+    }
+}
