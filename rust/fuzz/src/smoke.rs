@@ -24,6 +24,9 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "transport" => Some(zwire_proto::fuzzing::transport),
         "network" => Some(zwire_proto::fuzzing::network),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
+        "zre" => Some(zwire_proto::fuzzing::zre),
+        "zre_beacon" => Some(zwire_proto::fuzzing::zre_beacon),
+        "zre_log" => Some(zwire_proto::fuzzing::zre_log),
         _ => None,
     }
 }
@@ -161,6 +164,24 @@ fn write_seeds() -> io::Result<usize> {
                     start = walk.offset();
                 }
             }
+        }
+    }
+    for example in examples("zre")? {
+        let frames: Vec<Vec<u8>> = example["frames"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|hex| hex.as_str())
+            .map(unhex)
+            .collect();
+        let id = example["id"].as_str().unwrap_or_default();
+        match example["form"].as_str() {
+            Some("beacon") => write("zre_beacon", id, &frames.concat())?,
+            Some("message") => {
+                let behind_lengths = |frame: &Vec<u8>| [&[frame.len() as u8], &frame[..]].concat();
+                write("zre", id, &frames.iter().map(behind_lengths).collect::<Vec<_>>().concat())?;
+            }
+            _ => write("zre_log", id, &frames.concat())?,
         }
     }
     Ok(written)

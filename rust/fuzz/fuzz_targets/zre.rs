@@ -1,0 +1,5 @@
+//! Messages of ZRE, in each generation.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zwire_proto::fuzzing::zre(data));

@@ -1,0 +1,5 @@
+//! Beacons of ZRE.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zwire_proto::fuzzing::zre_beacon(data));
