@@ -11,7 +11,7 @@ use std::{
 use zwire_engine::{Config, Handler, Queue, Session};
 use zwire_proto::zenoh::{
     CongestionControl, KeyExpr, Priority, Qos,
-    session::{Publication, PublisherOptions, Sample},
+    session::{PublisherOptions, Sample},
     wire::{PushBody, Put},
 };
 
@@ -72,11 +72,14 @@ fn main() {
         let end = count(queue, total);
         let start = Instant::now();
         if name.starts_with("many") {
-            let publications = (0..total).map(|_| Publication {
-                qos,
-                ..Publication::new(key.clone(), PushBody::Put(Put::new(payload.clone())))
-            });
-            b.put_many(publications, |_| {}, &mut || false).unwrap();
+            let mut left = 0..total;
+            let fill = |filled: &mut Qos, body: &mut PushBody| {
+                left.next()?;
+                *filled = qos;
+                *body = PushBody::Put(Put::new(payload.clone()));
+                Some(key.clone())
+            };
+            b.put_many(fill, |_| {}, &mut || false).unwrap();
         } else {
             for _ in 0..total {
                 b.publish(publisher, qos, PushBody::Put(Put::new(payload.clone())), &mut || false).unwrap();

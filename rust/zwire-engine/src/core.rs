@@ -15,11 +15,11 @@ use std::{
 use zwire_proto::{
     Now,
     zenoh::{
-        Priority, Qos, Reliability,
+        KeyExpr, Priority, Qos, Reliability,
         node::{FaceId, Node},
         session::{
-            DataSink, EntityId, Event, GetEnd, GetId, Publication, Published, Reply, Sample, Session,
-            SessionError,
+            DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication, Published, Reply, Sample,
+            Session, SessionError,
         },
         wire::{CloseReason, NetworkMessage, PushBody, ResponseFinal},
     },
@@ -275,6 +275,22 @@ impl Core {
         let Self { api, side, samples, .. } = self;
         let subscribers = ToSubscribers { samples, effects };
         api.put_to(now, publication, &mut Outwards { now, side, subscribers })
+    }
+
+    /// Publishes a message that stays with the caller; see [`Session::put_message_to`].
+    #[inline]
+    pub(crate) fn put_message(
+        &mut self,
+        now: Now,
+        key: &KeyExpr,
+        message: &mut NetworkMessage,
+        (reliability, destination): (Reliability, Locality),
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Self { api, side, samples, .. } = self;
+        let subscribers = ToSubscribers { samples, effects };
+        let mut sink = Outwards { now, side, subscribers };
+        api.put_message_to(now, key, message, reliability, destination, &mut sink)
     }
 
     /// Publishes; see [`Session::publish`].

@@ -23,12 +23,12 @@ use tokio::{runtime::Handle, sync::Notify};
 use zwire_proto::{
     Now,
     zenoh::{
-        KeyExpr, Priority, Qos, Remote, Timestamp, WhatAmI, ZenohId,
+        KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         session::{
             EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
             QueryableOptions, Sample, SubscriberOptions,
         },
-        wire::PushBody,
+        wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
     },
 };
 
@@ -352,38 +352,57 @@ impl Session {
         self.command(interrupted, |core, now, effects| Ok(core.publish(now, publisher, body, effects)?))
     }
 
-    /// Publishes many under one lock: for each, where it went. Waits as [`Self::put`] does.
+    /// Publishes many, so many at a time under one lock that each costs little. `fill` makes the next one
+    /// out of what is left of the one before, every field of it, and gives its key, or ends it all. `each`
+    /// hears where it went. Waits as [`Self::put`] does.
     ///
     /// # Errors
     /// The first that is refused ends the batch; see [`Error`].
     pub fn put_many(
         &self,
-        publications: impl IntoIterator<Item = Publication>,
+        mut fill: impl FnMut(&mut Qos, &mut PushBody) -> Option<KeyExpr>,
         mut each: impl FnMut(Published),
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         /// So many that lock and clock cost little per message, so few that others get their turn.
         const AT_ONCE: usize = 256;
-        let mut publications = publications.into_iter();
-        while let Some(first) = publications.next() {
+        let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
+        let mut next = |message: &mut NetworkMessage| match message {
+            NetworkMessage::Push(push) => fill(&mut push.qos, &mut push.body),
+            // It stays what it is.
+            _ => None,
+        };
+        while let Some(first) = next(&mut message) {
             self.shared.check()?;
-            self.shared.grace(first.qos, &first.body);
+            if let NetworkMessage::Push(push) = &message {
+                self.shared.grace(push.qos, &push.body);
+            }
             self.command(interrupted, |core, now, effects| {
-                let mut next = Some(first);
+                let mut coming = Some(first);
                 let mut left = AT_ONCE;
-                while let Some(mut publication) = next {
-                    self.overwrite(&mut publication);
-                    each(core.put(now, publication, effects)?);
+                while let Some(key) = coming {
+                    let how = self.overwrite_message(&key, &mut message);
+                    each(core.put_message(now, &key, &mut message, how, effects)?);
                     left -= 1;
                     if left == 0 || !effects.waits.is_empty() {
                         break;
                     }
-                    next = publications.next();
+                    coming = next(&mut message);
                 }
                 Ok(())
             })?;
         }
         Ok(())
+    }
+
+    /// What `qos/publication` wants of a message, and how it goes.
+    fn overwrite_message(&self, key: &KeyExpr, message: &mut NetworkMessage) -> (Reliability, Locality) {
+        let how = (Reliability::Reliable, Locality::Any);
+        let Some(rule) = self.publication_rule(key) else { return how };
+        if let NetworkMessage::Push(push) = message {
+            push.qos = overwritten(push.qos, rule);
+        }
+        (rule.reliability.unwrap_or(how.0), rule.allowed_destination.map_or(how.1, locality))
     }
 
     /// Asks queryables.

@@ -33,8 +33,8 @@ use zwire_engine::{Queue, RecvError};
 use zwire_proto::{
     Text,
     zenoh::{
-        CongestionControl, Encoding, KeyExpr, Priority, Qos, Reliability, Timestamp,
-        session::{Locality, Publication, Sample, SampleKind},
+        CongestionControl, Encoding, KeyExpr, Priority, Qos, Timestamp,
+        session::{Published, Sample, SampleKind},
         wire::{Del, PushBody, Put},
     },
 };
@@ -487,22 +487,34 @@ impl Rows {
         Ok(Qos::new(priority, congestion, express))
     }
 
-    fn publication(&mut self, row: usize) -> Result<Publication, BadRow> {
+    /// Makes a publication of a row, in the place of the one before.
+    fn fill(&mut self, row: usize, qos: &mut Qos, body: &mut PushBody) -> Result<KeyExpr, BadRow> {
         let key = self.key(row)?;
-        let qos = self.qos(row)?;
+        *qos = self.qos(row)?;
         let attachment = self.attachment.as_ref().and_then(|a| a.get(row));
-        let body = match self.text(self.kind, row) {
-            None | Some("put") => PushBody::Put(Put {
-                encoding: self.encoding(row),
-                attachment,
-                ..Put::new(self.payload.as_ref().and_then(|p| p.get(row)).unwrap_or_default())
-            }),
-            Some("del" | "delete") => PushBody::Del(Del { attachment, ..Del::default() }),
+        match self.text(self.kind, row) {
+            None | Some("put") => {
+                let payload = self.payload.as_ref().and_then(|p| p.get(row)).unwrap_or_default();
+                let encoding = self.encoding(row);
+                match body {
+                    PushBody::Put(put) => {
+                        put.payload = payload;
+                        put.encoding = encoding;
+                        put.attachment = attachment;
+                        // A router stamps what passes.
+                        put.timestamp = None;
+                    }
+                    PushBody::Del(_) => {
+                        *body = PushBody::Put(Put { encoding, attachment, ..Put::new(payload) });
+                    }
+                }
+            }
+            Some("del" | "delete") => *body = PushBody::Del(Del { attachment, ..Del::default() }),
             Some(other) => {
                 return Err(self.bad(row, format!("kind {other:?} is not put or del")));
             }
-        };
-        Ok(Publication { key, body, qos, reliability: Reliability::Reliable, destination: Locality::Any })
+        }
+        Ok(key)
     }
 }
 
@@ -622,31 +634,29 @@ fn publish(py: Python<'_>, session: &Handle, mut rows: Rows) -> PyResult<PutSumm
     let (mut done, mut bytes, mut unmatched, mut first_unmatched) = (0, 0, 0, None);
     let mut bad = None;
     let result = session.run(py, |engine, interrupted| {
-        // Fused, for the engine asks once more after the end: nothing behind a bad row is published.
-        let publications = (0..count).map_while(|row| match rows.publication(row) {
-            Ok(publication) => {
-                if let PushBody::Put(put) = &publication.body {
+        let mut left = 0..count;
+        let fill = |qos: &mut Qos, body: &mut PushBody| match rows.fill(left.next()?, qos, body) {
+            Ok(key) => {
+                if let PushBody::Put(put) = body {
                     bytes += put.payload.len();
                 }
-                Some(publication)
+                Some(key)
             }
             Err(problem) => {
                 bad = Some(problem);
+                // Nothing behind a bad row is published, however often the engine asks.
+                left = 0..0;
                 None
             }
-        });
-        let publications = publications.fuse();
-        engine.put_many(
-            publications,
-            |published| {
-                if !published.sent && published.local == 0 {
-                    unmatched += 1;
-                    first_unmatched = first_unmatched.or(Some(done));
-                }
-                done += 1;
-            },
-            interrupted,
-        )
+        };
+        let each = |published: Published| {
+            if !published.sent && published.local == 0 {
+                unmatched += 1;
+                first_unmatched = first_unmatched.or(Some(done));
+            }
+            done += 1;
+        };
+        engine.put_many(fill, each, interrupted)
     });
     result?;
     match bad {

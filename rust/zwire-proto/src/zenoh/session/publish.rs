@@ -42,6 +42,19 @@ pub trait DataSink {
     fn sample(&mut self, subscriber: EntityId, sample: Sample);
 }
 
+/// A message without a key yet.
+#[inline]
+const fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
+    NetworkMessage::Push(Push {
+        key: WireExpr::EMPTY,
+        qos,
+        timestamp: None,
+        node_id: 0,
+        ts_stack: None,
+        body,
+    })
+}
+
 /// The queues of outputs.
 struct Queues {
     transmits: VecDeque<(NetworkMessage, Reliability)>,
@@ -91,7 +104,26 @@ impl Session {
     ) -> Result<Published> {
         self.check_open()?;
         let Publication { key, body, qos, reliability, destination } = publication;
-        self.push_out(now, &key, body, qos, reliability, destination, sink)
+        self.push_out(now, &key, &mut carrier(qos, body), reliability, destination, sink)
+    }
+
+    /// As [`Self::put_to`], of a message that stays with the caller, who can so publish many without
+    /// making each anew. It is a PUSH; its key is filled in here, and of its body nothing may be left.
+    ///
+    /// # Errors
+    /// The session is closed, or the key does not fit into the namespace.
+    #[inline]
+    pub fn put_message_to(
+        &mut self,
+        now: Now,
+        key: &KeyExpr,
+        message: &mut NetworkMessage,
+        reliability: Reliability,
+        destination: Locality,
+        sink: &mut impl DataSink,
+    ) -> Result<Published> {
+        self.check_open()?;
+        self.push_out(now, key, message, reliability, destination, sink)
     }
 
     /// Publishes or deletes with the key and the options of a publisher.
@@ -126,26 +158,23 @@ impl Session {
         let key = known.key.inner.clone();
         let options = &known.options;
         let (qos, reliability, destination) = (options.qos, options.reliability, options.destination);
-        self.push_out(now, &key, body, qos, reliability, destination, sink)
+        self.push_out(now, &key, &mut carrier(qos, body), reliability, destination, sink)
     }
 
     #[inline]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the parts of a publication, which is taken apart only once"
-    )]
     fn push_out(
         &mut self,
         now: Now,
         key: &KeyExpr,
-        mut body: PushBody,
-        qos: Qos,
+        message: &mut NetworkMessage,
         reliability: Reliability,
         destination: Locality,
         sink: &mut impl DataSink,
     ) -> Result<Published> {
+        let NetworkMessage::Push(push) = &mut *message else { return Ok(Published::default()) };
+        let qos = push.qos;
         if self.config.timestamping {
-            stamp(&mut body, || self.hlc.new_timestamp(now));
+            stamp(&mut push.body, || self.hlc.new_timestamp(now));
         }
         let place = match self.out_routes.find(key) {
             Some(place) => place,
@@ -169,20 +198,20 @@ impl Session {
             None => (None, local),
         };
         for &subscriber in others {
-            sink.sample(subscriber, Sample::new(key.clone(), body.clone(), qos, reliability));
+            sink.sample(subscriber, Sample::new(key.clone(), push.body.clone(), qos, reliability));
         }
         if !sent {
             if let Some(&subscriber) = last {
-                sink.sample(subscriber, Sample::new(key.clone(), body, qos, reliability));
+                sink.sample(subscriber, Sample::taking(key.clone(), &mut push.body, qos, reliability));
             }
             return Ok(published);
         }
         if let Some(&subscriber) = last {
-            sink.sample(subscriber, Sample::new(key.clone(), body.clone(), qos, reliability));
+            sink.sample(subscriber, Sample::new(key.clone(), push.body.clone(), qos, reliability));
         }
         self.stats.pushes_sent += 1;
-        let push = Push { qos, ..Push::new(route.wire.clone(), body) };
-        sink.push(&mut NetworkMessage::Push(push), reliability);
+        push.key = route.wire.clone();
+        sink.push(message, reliability);
         Ok(published)
     }
 
