@@ -86,6 +86,12 @@ pub struct LinkStats {
     pub rx_messages: AtomicU64,
 }
 
+/// How long the task of a link goes on looking for something to flush after there was something.
+const AWAKE: Duration = Duration::from_millis(20);
+
+/// How often it looks meanwhile: the resolution of its timer.
+const TICK: Duration = Duration::from_millis(1);
+
 struct Tx {
     machine: LinkTx,
     /// Taken from the machine, not yet written.
@@ -96,6 +102,10 @@ struct Tx {
     handed_over: bool,
     /// The task is to flush at this time.
     flush_at: Option<Duration>,
+    /// Until then the task looks by itself, every [`TICK`], whether there is something to flush.
+    awake_until: Duration,
+    /// It will look again without being told.
+    awake: bool,
     last_push: Duration,
     dead: bool,
 }
@@ -158,6 +168,8 @@ impl Link {
                 busy: false,
                 handed_over: false,
                 flush_at: None,
+                awake_until: Duration::ZERO,
+                awake: false,
                 last_push: Duration::ZERO,
                 dead: false,
             }),
@@ -234,8 +246,14 @@ impl Link {
             self.write_out(tx, ROUNDS);
         } else if tx.flush_at.is_none() {
             tx.flush_at = Some(now + self.time_limit);
+            // Waking a thread costs more than the message, and mostly for nothing: what follows takes
+            // along what waits.
+            tx.awake_until = now + AWAKE;
+            let awake = core::mem::replace(&mut tx.awake, true);
             drop(tx);
-            self.tx_wake.notify_one();
+            if !awake {
+                self.tx_wake.notify_one();
+            }
         }
     }
 
@@ -341,8 +359,11 @@ impl Link {
                 if tx.dead {
                     break;
                 }
+                let now = clock::mono();
+                let tick = (now < tx.awake_until).then(|| now + TICK);
+                tx.awake = tick.is_some() || tx.flush_at.is_some();
                 let keep_alive = tx.machine.poll_timeout();
-                let deadline = [keep_alive, tx.flush_at].into_iter().flatten().min();
+                let deadline = [keep_alive, tx.flush_at, tick].into_iter().flatten().min();
                 (deadline, core::mem::take(&mut tx.handed_over))
             };
             if handed_over {
@@ -361,11 +382,15 @@ impl Link {
                 () = &mut sleep, if deadline.is_some() => {
                     let now = clock::now();
                     let mut tx = self.tx.lock();
+                    let due = |at: Option<Duration>| at.is_some_and(|at| at <= now.mono);
+                    let alive = due(tx.machine.poll_timeout());
                     tx.machine.handle_timeout(now);
-                    if !tx.busy {
-                        self.write_out(tx, ROUNDS);
-                    } else {
+                    if !alive && !due(tx.flush_at) {
+                        // Only a look.
+                    } else if tx.busy {
                         tx.flush_at = None;
+                    } else {
+                        self.write_out(tx, ROUNDS);
                     }
                 }
                 () = self.closed() => break,
