@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -134,9 +135,26 @@ fn write_seeds() -> io::Result<usize> {
         written += 1;
         fs::write(folder(target).join(name), bytes)
     };
-    for example in examples("zmtp")? {
-        let text = |field: &str| example[field].as_str().unwrap_or_default();
-        write("zmtp", text("id"), &unhex(text("bytes")))?;
+    let zmtp: BTreeMap<String, Vec<u8>> = examples("zmtp")?
+        .iter()
+        .map(|example| {
+            let text = |field: &str| example[field].as_str().unwrap_or_default();
+            (text("id").to_owned(), unhex(text("bytes")))
+        })
+        .collect();
+    for (id, bytes) in &zmtp {
+        write("zmtp", id, bytes)?;
+    }
+    // Whole sides of connections: a DEALER, a SUB, and a client of PLAIN.
+    let mut plain = zmtp["15.1.1"].clone();
+    plain[12..17].copy_from_slice(b"PLAIN");
+    for (name, greeting, parts) in [
+        ("dealer", &zmtp["15.1.1"], &["15.2", "15.4", "15.6.1", "15.4", "15.6.3"][..]),
+        ("sub", &zmtp["15.1.1"], &["15.3.3", "15.5.1", "15.5.3", "15.5.2", "15.5.5"][..]),
+        ("plain", &plain, &["15.8.1", "15.8.3", "15.4"][..]),
+    ] {
+        let side: Vec<u8> = parts.iter().fold(greeting.clone(), |side, id| [&side[..], &zmtp[*id]].concat());
+        write("zmtp", name, &side)?;
     }
     for example in examples("zenoh")? {
         let text = |field: &str| example[field].as_str().unwrap_or_default();

@@ -1,14 +1,18 @@
 //! The fuzz body of ZMTP.
 
 use crate::{
+    Now,
     buf::Reader,
     error::Result,
-    zmtp::wire::{
-        Command, Error, FrameHead, Generation, Greeting, Greeting1, Greeting2, Ready, Subscription,
-        TrafficCommand, curve, plain,
+    zmtp::{
+        link::{Handshake, HandshakeConfig, Inbound, LinkRx, LinkTx, RxConfig, Security, Step, TxConfig},
+        wire::{
+            Command, Error, FrameHead, Generation, Greeting, Greeting1, Greeting2, Metadata, Ready,
+            SocketType, Subscription, TrafficCommand, curve, plain,
+        },
     },
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use core::fmt::Debug;
 
 /// One side of a connection, from its greeting or from its first frame on. Each body is tried as each
@@ -23,6 +27,73 @@ pub fn zmtp(data: &[u8]) {
     greeting(&raw, Greeting2::decode, Greeting2::encode);
     frames(raw.slice(behind.unwrap_or(0)..));
     body(&raw);
+    connection(data, HandshakeConfig::new(SocketType::Router));
+    connection(data, HandshakeConfig::new(SocketType::Pub));
+    let server = HandshakeConfig::new(SocketType::Dealer);
+    connection(data, HandshakeConfig { security: Security::PlainServer, ..server });
+}
+
+/// A peer that sends these bytes, in one piece and byte by byte, comes to the same end. What it has said
+/// can be said again.
+fn connection(data: &[u8], config: HandshakeConfig) {
+    let whole = hear(data, data.len().max(1), config.clone());
+    // Long inputs are about frames, which short ones have too.
+    if data.len() < 512 {
+        assert_eq!(whole, hear(data, 1, config));
+    }
+}
+
+fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Option<String>) {
+    let now = Now::default();
+    let socket = config.socket_type;
+    let mut handshake = Handshake::new(config);
+    let (mut buf, mut out) = (BytesMut::new(), Vec::new());
+    let mut link: Option<(LinkRx, LinkTx, LinkRx)> = None;
+    for part in data.chunks(chunk) {
+        buf.extend_from_slice(part);
+        while link.is_none() {
+            let mut step = handshake.handle_bytes(&mut buf);
+            let asked = matches!(step, Ok(Step::Authenticate(_)));
+            if asked {
+                step = handshake.allow(Bytes::new(), Metadata::default());
+            }
+            match step {
+                Ok(Step::Continue) if asked => {}
+                Ok(Step::Continue) => break,
+                Ok(Step::Authenticate(_)) => panic!("asked twice"),
+                Ok(Step::Done(params)) => {
+                    let rx = || LinkRx::new(&params, RxConfig::default(), now);
+                    link = Some((rx(), LinkTx::new(&params, TxConfig::default(), now), rx()));
+                }
+                Err(error) => return (out, Some(error.to_string())),
+            }
+        }
+        let Some((rx, tx, again)) = &mut link else { continue };
+        let before = out.len();
+        let result = rx.read(now, &mut buf, &mut out, usize::MAX);
+        assert!(rx.collecting() <= data.len() * (1 + size_of::<Bytes>()));
+        if socket != SocketType::Pub {
+            repeat(&out[before..], tx, again);
+        }
+        if let Err(error) = result {
+            return (out, Some(error.to_string()));
+        }
+    }
+    (out, None)
+}
+
+/// What was read, sent by us and read again.
+fn repeat(inbound: &[Inbound], tx: &mut LinkTx, rx: &mut LinkRx) {
+    for item in inbound {
+        let Inbound::Message(message) = item else { continue };
+        tx.push(message.clone()).expect("the queue is empty");
+        let mut parts = Vec::new();
+        while tx.poll_transmit(&mut parts, 0) > 0 {}
+        let mut said = Vec::new();
+        let mut buf = BytesMut::from(&parts.concat()[..]);
+        rx.read(Now::default(), &mut buf, &mut said, usize::MAX).expect("we send what may be sent");
+        assert_eq!(said[..], *core::slice::from_ref(item));
+    }
 }
 
 fn frames(mut rest: Bytes) {

@@ -8,9 +8,28 @@ pub const MAX_IDENTITY: usize = 255;
 /// an authenticator some more. A property of nothing takes 5 bytes on the wire and 64 in memory.
 pub const MAX_PROPERTIES: usize = 256;
 
+/// Longest command of a handshake: room for metadata a hundred times as long as that of real peers. This
+/// is all that somebody who has not proved anything makes us hold.
+pub const MAX_HANDSHAKE_COMMAND: usize = 64 << 10;
+
 /// Longest context of a PING (`zmtp` 10).
 pub const MAX_PING_CONTEXT: usize = 16;
 
 /// Largest TTL of a PING that we send, in tenths of a second: above it libzmq counts in 16 bits and closes
 /// at once (`zmtp` 10).
 pub const MAX_PING_TTL: u16 = 655;
+
+/// Most answers to PINGs that wait for the socket. A peer that sends more of them without reading ours
+/// loses the oldest answers.
+pub const MAX_WAITING_PONGS: usize = 16;
+
+/// Largest message by default, all frames together: many times what sensors and models send in one piece,
+/// and one such message does not take a small machine down.
+pub const MAX_MESSAGE_SIZE: usize = 256 << 20;
+
+/// Most messages that wait for the socket by default, the high-water mark of the reference
+/// (`zmtp` 17).
+pub const HIGH_WATER_MARK: usize = 1000;
+
+/// Most bytes that wait for the socket by default. A thousand messages of 64 KiB fit.
+pub const MAX_QUEUED_BYTES: usize = 64 << 20;

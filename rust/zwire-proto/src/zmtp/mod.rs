@@ -3,8 +3,10 @@
 //! | Module | Is |
 //! | --- | --- |
 //! | [`wire`] | the bytes: greetings, frames, commands, metadata |
+//! | [`link`] | one connection: handshake, sending, receiving, heartbeats |
 //!
 //! Comments cite the ZMTP reference as `zmtp` with its section.
 
 pub mod limits;
+pub mod link;
 pub mod wire;

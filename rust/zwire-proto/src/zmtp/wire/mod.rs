@@ -27,7 +27,7 @@ mod socket_type;
 mod subscribe;
 mod subscription;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 
 pub use cancel::Cancel;
 pub use command::{Command, TrafficCommand, command_name};

@@ -1,0 +1,533 @@
+//! The handshake (`zmtp` 2, 3, 6): greetings, then what the mechanism wants.
+//!
+//! ```text
+//!   both:  11 bytes of the greeting          both at once; nobody waits
+//!   both:  the rest of the greeting          or that of ZMTP 2.0, and the handshake is over
+//!   NULL   both: READY                       both at once
+//!   PLAIN  HELLO, WELCOME, INITIATE, READY   client first
+//! ```
+//!
+//! The 11 bytes are the same for all generations; what is behind them depends on the peer's 11. As-server
+//! is not looked at: who is the server is a matter of configuration. How long a handshake may take is the
+//! driver's business: when its time is over it closes the connection without a word.
+
+mod null;
+mod plain;
+
+pub use plain::PlainCredentials;
+
+use super::{LinkParams, Peer, Version};
+use crate::{
+    error::{DecodeError, DecodeErrorKind, Origin},
+    zmtp::{
+        limits::{MAX_HANDSHAKE_COMMAND, MAX_IDENTITY},
+        wire::{
+            Command, Error as ErrorCommand, FrameHead, Generation, Greeting, Greeting2, Mechanism, Metadata,
+            Property, SocketType,
+        },
+    },
+};
+use bytes::{Bytes, BytesMut};
+use core::fmt;
+use thiserror::Error;
+
+/// Who may connect, and how each side proves itself.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// Nothing is proved.
+    Null {
+        /// Whether the authenticator is asked about each peer all the same. Peers of ZMTP 2.0 are refused
+        /// then.
+        authenticate: bool,
+    },
+    /// We prove ourselves by user and password, which travel in clear.
+    PlainClient(PlainCredentials),
+    /// Peers prove themselves so; the authenticator judges.
+    PlainServer,
+}
+
+impl Security {
+    const fn mechanism(&self) -> Mechanism {
+        match self {
+            Self::Null { .. } => Mechanism::NULL,
+            Self::PlainClient(_) | Self::PlainServer => Mechanism::PLAIN,
+        }
+    }
+}
+
+/// What one side brings to the handshake.
+#[derive(Clone, Debug)]
+pub struct HandshakeConfig {
+    /// Our socket.
+    pub socket_type: SocketType,
+    /// Our identity, empty for none; see [`Self::with_identity`].
+    pub identity: Bytes,
+    /// What else the peer is to know, by names that begin with `X-`.
+    pub properties: Vec<Property>,
+    /// How peers prove themselves.
+    pub security: Security,
+    /// The latest version that we announce: 3.1, or 3.0.
+    pub version: Version,
+}
+
+impl HandshakeConfig {
+    /// A socket without identity, without security, of ZMTP 3.1.
+    #[must_use]
+    pub const fn new(socket_type: SocketType) -> Self {
+        Self {
+            socket_type,
+            identity: Bytes::new(),
+            properties: Vec::new(),
+            security: Security::Null { authenticate: false },
+            version: Version::V3_1,
+        }
+    }
+
+    /// The same socket under a name that routers know it by.
+    ///
+    /// # Errors
+    /// Longer than 255 bytes, or with a first byte of 0, which is kept for names that routers invent.
+    pub fn with_identity(self, identity: impl Into<Bytes>) -> Result<Self, InvalidIdentity> {
+        let identity = identity.into();
+        match identity.first() {
+            Some(0) => Err(InvalidIdentity::Reserved),
+            _ if identity.len() > MAX_IDENTITY => Err(InvalidIdentity::TooLong(identity.len())),
+            _ => Ok(Self { identity, ..self }),
+        }
+    }
+
+    /// What the peer is told.
+    #[must_use]
+    pub fn metadata(&self) -> Metadata {
+        let mut metadata = Metadata::of_socket(self.socket_type, &self.identity);
+        metadata.0.extend(self.properties.iter().cloned());
+        metadata
+    }
+
+    fn greeting(&self) -> Greeting {
+        let minor = if self.version == Version::V3_1 { 1 } else { 0 };
+        // A peer of ZMTP 1.0 reads the length of an identity here.
+        let padding = self.identity.len() as u64 + 1;
+        Greeting { minor, padding, ..Greeting::new(self.security.mechanism()) }
+    }
+}
+
+/// An identity that a socket must not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum InvalidIdentity {
+    /// Above [`MAX_IDENTITY`].
+    #[error("identity of {0} bytes, {MAX_IDENTITY} are allowed")]
+    TooLong(usize),
+    /// It begins with 0.
+    #[error("identities that begin with 0 are made by routers")]
+    Reserved,
+}
+
+/// What the authenticator has to judge (`zmtp` 7). The driver knows the address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AuthRequest {
+    /// How the peer proves itself.
+    pub mechanism: Mechanism,
+    /// Its credentials. NULL: none. PLAIN: user and password.
+    pub credentials: Vec<Bytes>,
+}
+
+impl fmt::Debug for AuthRequest {
+    /// Without the credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthRequest").field("mechanism", &self.mechanism).finish_non_exhaustive()
+    }
+}
+
+/// Why the authenticator does not let a peer in (`zmtp` 7): the status codes of ZAP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// 300: not now. The peer is told nothing, closed, and may try again.
+    Temporary,
+    /// 400: its credentials are wrong.
+    Refused,
+    /// 500: the authenticator failed.
+    Internal,
+}
+
+impl Denial {
+    /// The reason in ERROR. To libzmq it means never to come back: not for what may pass.
+    const fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Temporary => None,
+            Self::Refused => Some("400"),
+            Self::Internal => Some("500"),
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Temporary => "temporarily (300)",
+            Self::Refused => "wrong credentials (400)",
+            Self::Internal => "the authenticator failed (500)",
+        })
+    }
+}
+
+/// What is to be done after some input.
+#[derive(Debug)]
+pub enum Step {
+    /// Transmit what there is and wait for more bytes.
+    Continue,
+    /// Ask the authenticator, then call [`Handshake::allow`] or [`Handshake::deny`].
+    Authenticate(AuthRequest),
+    /// The connection is up once what there is was transmitted. Bytes that are left in the buffer are
+    /// traffic.
+    Done(Box<LinkParams>),
+}
+
+/// Why there is no connection. What there is to transmit has to be, then the connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// A greeting, frame or command that does not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A peer of a generation that we do not speak, or not with this security.
+    #[error("the peer speaks {0}")]
+    Generation(Generation),
+    /// The peer wants another mechanism.
+    #[error("the peer has the mechanism {theirs}, we have {ours}")]
+    Mechanism {
+        /// Of our security.
+        ours: Mechanism,
+        /// In its greeting.
+        theirs: Mechanism,
+    },
+    /// A command above [`MAX_HANDSHAKE_COMMAND`]; it was not waited for.
+    #[error("command of {0} bytes, {MAX_HANDSHAKE_COMMAND} are allowed")]
+    TooLong(u64),
+    /// Part of a message of several frames.
+    #[error("a message in the handshake")]
+    NotACommand,
+    /// Another command than the next of the handshake.
+    #[error("{} instead of {expected}", .got.escape_ascii())]
+    Unexpected {
+        /// What was due.
+        expected: &'static str,
+        /// The name of what came.
+        got: Bytes,
+    },
+    /// The peer's socket must not meet ours. It was told.
+    #[error("a {ours} cannot meet a {}", .theirs.escape_ascii())]
+    SocketType {
+        /// Ours.
+        ours: SocketType,
+        /// The name of the peer's.
+        theirs: Bytes,
+    },
+    /// An identity above [`MAX_IDENTITY`].
+    #[error("identity of {0} bytes, {MAX_IDENTITY} are allowed")]
+    Identity(usize),
+    /// The peer sent ERROR. It must not be asked again with the same credentials.
+    #[error("the peer refused: {}", .reason.escape_ascii())]
+    Peer {
+        /// What it said: a status code of an authenticator, or words.
+        reason: Bytes,
+    },
+    /// Our authenticator denied it.
+    #[error("denied: {0}")]
+    Denied(Denial),
+    /// `allow` or `deny` without a [`Step::Authenticate`] before it.
+    #[error("nobody waits to be judged")]
+    NobodyWaits,
+    /// The machine has already ended.
+    #[error("the handshake is over")]
+    Over,
+}
+
+impl HandshakeError {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        match self {
+            Self::Denied(_) | Self::NobodyWaits | Self::Over => Origin::Local,
+            _ => Origin::Remote,
+        }
+    }
+
+    /// Whether the same attempt may succeed later: the peer could not be told from one that has just
+    /// started, or asks for patience.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self, Self::Denied(Denial::Temporary))
+    }
+}
+
+/// What a mechanism wants after a command.
+enum Outcome {
+    Continue,
+    Authenticate(AuthRequest),
+    /// The peer's metadata, and what it is sent if its socket may meet ours.
+    Done(Metadata, Option<Bytes>),
+}
+
+type MechanismResult = Result<Outcome, HandshakeError>;
+
+/// The handshake behind the greeting: one side of one mechanism.
+#[derive(Debug)]
+enum Exchange {
+    Null(null::Null),
+    PlainClient(plain::Client),
+    PlainServer(plain::Server),
+}
+
+/// One side of a handshake. Drain [`Self::poll_transmit`] after it was made and after each call.
+#[derive(Debug)]
+pub struct Handshake {
+    config: HandshakeConfig,
+    state: State,
+    /// The smaller version, known from the peer's greeting on.
+    version: Version,
+    auth: Option<(Bytes, Metadata)>,
+    out: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waits for the 11 bytes that say the generation.
+    Prefix,
+    Greeting,
+    Greeting2,
+    Commands(Exchange),
+    /// The authenticator was asked.
+    Judging(Exchange),
+    Over,
+}
+
+impl Handshake {
+    /// Begins: 11 bytes are ready to be transmitted.
+    #[must_use]
+    pub fn new(config: HandshakeConfig) -> Self {
+        let out = config.greeting().to_bytes()[..Greeting::PREFIX_LEN].to_vec();
+        Self { version: config.version, config, state: State::Prefix, auth: None, out }
+    }
+
+    /// What is to be transmitted.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        (!self.out.is_empty()).then(|| core::mem::take(&mut self.out).into())
+    }
+
+    /// Takes what belongs to the handshake off the front of `buf`.
+    ///
+    /// # Errors
+    /// Why there is no connection. The machine is of no more use.
+    pub fn handle_bytes(&mut self, buf: &mut BytesMut) -> Result<Step, HandshakeError> {
+        loop {
+            let state = core::mem::replace(&mut self.state, State::Over);
+            let step = match state {
+                State::Prefix => self.prefix(buf)?,
+                State::Greeting => self.greeting(buf)?,
+                State::Greeting2 => self.greeting2(buf)?,
+                State::Commands(exchange) => self.command(exchange, buf)?,
+                State::Judging(exchange) => {
+                    self.state = State::Judging(exchange);
+                    Some(Step::Continue)
+                }
+                State::Over => return Err(HandshakeError::Over),
+            };
+            if let Some(step) = step {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// After [`Step::Authenticate`]: the peer is who it says. `user_id` and `metadata` go into
+    /// [`Peer`].
+    ///
+    /// # Errors
+    /// Nobody waits.
+    pub fn allow(&mut self, user_id: Bytes, metadata: Metadata) -> Result<Step, HandshakeError> {
+        let State::Judging(mut exchange) = core::mem::replace(&mut self.state, State::Over) else {
+            return Err(HandshakeError::NobodyWaits);
+        };
+        self.auth = Some((user_id, metadata));
+        let outcome = match &mut exchange {
+            Exchange::Null(m) => m.allow(&self.config, &mut self.out),
+            Exchange::PlainServer(m) => m.allow(&mut self.out),
+            Exchange::PlainClient(_) => Err(HandshakeError::NobodyWaits),
+        }?;
+        Ok(self.follow(exchange, outcome)?.unwrap_or(Step::Continue))
+    }
+
+    /// After [`Step::Authenticate`]: the peer is not let in. The error returned is for the log.
+    pub fn deny(&mut self, denial: Denial) -> HandshakeError {
+        let State::Judging(_) = core::mem::replace(&mut self.state, State::Over) else {
+            return HandshakeError::NobodyWaits;
+        };
+        if let Some(reason) = denial.reason() {
+            self.say_error(reason);
+        }
+        HandshakeError::Denied(denial)
+    }
+
+    fn say_error(&mut self, reason: &'static str) {
+        ErrorCommand { reason: Bytes::from_static(reason.as_bytes()) }.encode_frame(&mut self.out);
+    }
+
+    fn prefix(&mut self, buf: &BytesMut) -> Result<Option<Step>, HandshakeError> {
+        let Some(generation) = Generation::detect(buf) else {
+            self.state = State::Prefix;
+            return Ok(Some(Step::Continue));
+        };
+        match (generation, &self.config.security) {
+            (Generation::V3, _) => {
+                let greeting = self.config.greeting().to_bytes();
+                self.out.extend_from_slice(&greeting[Greeting::PREFIX_LEN..]);
+                self.state = State::Greeting;
+            }
+            // Where something has to be proved, nobody of 2.0 can (`zmtp` 13).
+            (Generation::V2, Security::Null { authenticate: false }) => {
+                let greeting = Greeting2 {
+                    padding: 0,
+                    revision: 0,
+                    socket_type: self.config.socket_type,
+                    identity: self.config.identity.clone(),
+                };
+                greeting.encode_end(&mut self.out);
+                self.state = State::Greeting2;
+            }
+            _ => return Err(HandshakeError::Generation(generation)),
+        }
+        Ok(None)
+    }
+
+    fn greeting(&mut self, buf: &mut BytesMut) -> Result<Option<Step>, HandshakeError> {
+        if buf.len() < Greeting::LEN {
+            self.state = State::Greeting;
+            return Ok(Some(Step::Continue));
+        }
+        let raw = buf.split_to(Greeting::LEN).freeze();
+        let greeting = Greeting::decode(&mut crate::buf::Reader::new(&raw))?;
+        let (ours, theirs) = (self.config.security.mechanism(), greeting.mechanism);
+        if ours != theirs {
+            return Err(HandshakeError::Mechanism { ours, theirs });
+        }
+        let own = if self.config.version == Version::V3_1 { 1 } else { 0 };
+        self.version = if greeting.common_minor(own) == 0 { Version::V3_0 } else { Version::V3_1 };
+        let (exchange, outcome) = match &self.config.security {
+            Security::Null { authenticate } => {
+                let (machine, outcome) = null::Null::start(*authenticate, &self.config, &mut self.out);
+                (Exchange::Null(machine), outcome)
+            }
+            Security::PlainClient(credentials) => {
+                let machine = plain::Client::start(credentials, &mut self.out);
+                (Exchange::PlainClient(machine), Outcome::Continue)
+            }
+            Security::PlainServer => (Exchange::PlainServer(plain::Server::start()), Outcome::Continue),
+        };
+        self.follow(exchange, outcome)
+    }
+
+    fn greeting2(&mut self, buf: &mut BytesMut) -> Result<Option<Step>, HandshakeError> {
+        // Behind the length of the identity it is known how long the greeting is.
+        const LEN_AT: usize = 13;
+        let whole = buf.get(LEN_AT).map(|len| LEN_AT + 1 + usize::from(*len));
+        let Some(len) = whole.filter(|len| buf.len() >= *len) else {
+            self.state = State::Greeting2;
+            return Ok(Some(Step::Continue));
+        };
+        let raw = buf.split_to(len).freeze();
+        let greeting = Greeting2::decode(&mut crate::buf::Reader::new(&raw))?;
+        self.version = Version::V2_0;
+        let name = Bytes::from_static(greeting.socket_type.name().as_bytes());
+        if !self.config.socket_type.accepts(greeting.socket_type) {
+            return Err(HandshakeError::SocketType { ours: self.config.socket_type, theirs: name });
+        }
+        let mut metadata = Metadata::default();
+        metadata.push(Metadata::SOCKET_TYPE, name);
+        metadata.push(Metadata::IDENTITY, greeting.identity);
+        self.done(metadata, None).map(Some)
+    }
+
+    fn command(
+        &mut self,
+        mut exchange: Exchange,
+        buf: &mut BytesMut,
+    ) -> Result<Option<Step>, HandshakeError> {
+        let Some(body) = next_command(buf)? else {
+            self.state = State::Commands(exchange);
+            return Ok(Some(Step::Continue));
+        };
+        let outcome = match &mut exchange {
+            Exchange::Null(m) => m.handle_command(&body),
+            Exchange::PlainClient(m) => m.handle_command(&body, &self.config, &mut self.out),
+            Exchange::PlainServer(m) => m.handle_command(&body, &self.config),
+        }?;
+        self.follow(exchange, outcome)
+    }
+
+    fn follow(&mut self, exchange: Exchange, outcome: Outcome) -> Result<Option<Step>, HandshakeError> {
+        match outcome {
+            Outcome::Continue => {
+                self.state = State::Commands(exchange);
+                Ok(None)
+            }
+            Outcome::Authenticate(request) => {
+                self.state = State::Judging(exchange);
+                Ok(Some(Step::Authenticate(request)))
+            }
+            Outcome::Done(metadata, answer) => self.done(metadata, answer).map(Some),
+        }
+    }
+
+    fn done(&mut self, metadata: Metadata, answer: Option<Bytes>) -> Result<Step, HandshakeError> {
+        let ours = self.config.socket_type;
+        // A peer that does not tell its type is accepted, as libzmq does (`zmtp` 8.2).
+        let socket_type = match metadata.get(Metadata::SOCKET_TYPE) {
+            None => None,
+            Some(name) => match SocketType::from_name(name).filter(|theirs| ours.accepts(*theirs)) {
+                Some(theirs) => Some(theirs),
+                None => {
+                    self.say_error("Invalid socket type");
+                    return Err(HandshakeError::SocketType { ours, theirs: name.clone() });
+                }
+            },
+        };
+        let identity = metadata.get(Metadata::IDENTITY).cloned().unwrap_or_default();
+        if identity.len() > MAX_IDENTITY {
+            return Err(HandshakeError::Identity(identity.len()));
+        }
+        self.out.extend_from_slice(&answer.unwrap_or_default());
+        let (user_id, auth_metadata) = self.auth.take().unwrap_or_default();
+        let peer = Peer { socket_type, identity, metadata, user_id, auth_metadata };
+        Ok(Step::Done(Box::new(LinkParams { socket_type: ours, version: self.version, peer })))
+    }
+}
+
+/// The body of the next command; `None` when more bytes are needed. A peer that forgets the command bit is
+/// understood, as libzmq does (`zmtp` 14).
+fn next_command(buf: &mut BytesMut) -> Result<Option<Bytes>, HandshakeError> {
+    let Some((head, start)) = FrameHead::decode(buf)? else { return Ok(None) };
+    if head.more {
+        return Err(HandshakeError::NotACommand);
+    }
+    let len = usize::try_from(head.len).ok().filter(|len| *len <= MAX_HANDSHAKE_COMMAND);
+    let Some(len) = len else { return Err(HandshakeError::TooLong(head.len)) };
+    if buf.len() - start < len {
+        return Ok(None);
+    }
+    Ok(Some(buf.split_to(start + len).split_off(start).freeze()))
+}
+
+/// Reads the command that is due, or says what came instead.
+fn expect<C: Command>(body: &Bytes) -> Result<C, HandshakeError> {
+    match C::decode(body) {
+        Err(DecodeError { kind: DecodeErrorKind::Name, .. }) => {}
+        result => return result.map_err(HandshakeError::from),
+    }
+    match ErrorCommand::decode(body) {
+        Err(DecodeError { kind: DecodeErrorKind::Name, .. }) => {
+            let len = body.first().map_or(0, |len| usize::from(*len));
+            Err(HandshakeError::Unexpected { expected: C::NAME, got: body.slice(1..=len) })
+        }
+        result => Err(HandshakeError::Peer { reason: result?.reason }),
+    }
+}

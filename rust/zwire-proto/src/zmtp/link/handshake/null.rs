@@ -1,0 +1,30 @@
+//! NULL: READY from both at once (`zmtp` 6.1).
+
+use super::{AuthRequest, HandshakeConfig, MechanismResult, Outcome, expect};
+use crate::zmtp::wire::{Command, Mechanism, Ready};
+use bytes::Bytes;
+
+#[derive(Debug)]
+pub(super) struct Null;
+
+impl Null {
+    /// READY is sent without waiting for the peer's; with an authenticator, when it has agreed.
+    pub(super) fn start(authenticate: bool, config: &HandshakeConfig, out: &mut Vec<u8>) -> (Self, Outcome) {
+        if authenticate {
+            let request = AuthRequest { mechanism: Mechanism::NULL, credentials: Vec::new() };
+            return (Self, Outcome::Authenticate(request));
+        }
+        Ready { metadata: config.metadata() }.encode_frame(out);
+        (Self, Outcome::Continue)
+    }
+
+    pub(super) fn allow(&mut self, config: &HandshakeConfig, out: &mut Vec<u8>) -> MechanismResult {
+        Ready { metadata: config.metadata() }.encode_frame(out);
+        Ok(Outcome::Continue)
+    }
+
+    /// Traffic may only be sent when the peer's READY is there (`zmtp` 2, rule 4), which is now.
+    pub(super) fn handle_command(&mut self, body: &Bytes) -> MechanismResult {
+        Ok(Outcome::Done(expect::<Ready>(body)?.metadata, None))
+    }
+}

@@ -1,0 +1,295 @@
+//! [`LinkRx`]: the stream in, messages out (`zmtp` 4, 5, 9, 10).
+
+use super::{Heartbeat, LinkError, LinkParams, Message, Version, message::cost};
+use crate::{
+    Now,
+    zmtp::{
+        limits::MAX_MESSAGE_SIZE,
+        wire::{FrameHead, Ping, SocketType, Subscription, TrafficCommand},
+    },
+};
+use bytes::{Bytes, BytesMut};
+use core::{fmt, time::Duration};
+
+/// Local policy of a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct RxConfig {
+    /// Largest message, all frames together with a few bytes for each; a larger one ends the connection.
+    pub max_message_size: usize,
+    /// The heartbeat that the sender of the same connection has.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+impl Default for RxConfig {
+    /// No heartbeat, as libzmq.
+    fn default() -> Self {
+        Self { max_message_size: MAX_MESSAGE_SIZE, heartbeat: None }
+    }
+}
+
+/// What a receiver has seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxStats {
+    /// Bytes of whole frames, heads included.
+    pub bytes: u64,
+    /// Frames of messages.
+    pub frames: u64,
+    /// Messages handed out.
+    pub messages: u64,
+    /// Commands.
+    pub commands: u64,
+    /// Commands that mean nothing here, and messages to a publisher that are no subscriptions.
+    pub ignored: u64,
+}
+
+/// What has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// A message.
+    Message(Message),
+    /// To a publisher: the peer wants messages whose first frame begins so.
+    Subscribe(Bytes),
+    /// To a publisher: it does not any more.
+    Cancel(Bytes),
+    /// Give it to [`super::LinkTx::pong`].
+    Ping(Ping),
+}
+
+/// The receiving half of a connection.
+pub struct LinkRx {
+    socket_type: SocketType,
+    version: Version,
+    config: RxConfig,
+    /// The frames of a message whose last one has not come.
+    partial: Vec<Bytes>,
+    partial_cost: usize,
+    /// How many bytes were left in the buffer after the last call: what is more has come since.
+    left: usize,
+    last: Duration,
+    /// What the peer's last PING asks for.
+    ttl: Option<Duration>,
+    stats: RxStats,
+}
+
+impl LinkRx {
+    /// The receiver of a connection whose handshake ended at `now`.
+    #[must_use]
+    pub fn new(params: &LinkParams, config: RxConfig, now: Now) -> Self {
+        let heartbeat = config.heartbeat.filter(|heartbeat| heartbeat.reaches(params.version));
+        Self {
+            socket_type: params.socket_type,
+            version: params.version,
+            config: RxConfig { heartbeat, ..config },
+            partial: Vec::new(),
+            partial_cost: 0,
+            left: 0,
+            last: now.mono,
+            ttl: None,
+            stats: RxStats::default(),
+        }
+    }
+
+    /// Takes whole frames off the front of `buf` and appends what they say to `out`, until that holds
+    /// `full` entries or no whole frame is left. Whether there may be more in `buf`. Frames share its
+    /// memory. Any byte more than last time shows that the peer is there.
+    ///
+    /// # Errors
+    /// The connection has to end. What came before the mistake is in `out`.
+    pub fn read(
+        &mut self,
+        now: Now,
+        buf: &mut BytesMut,
+        out: &mut Vec<Inbound>,
+        full: usize,
+    ) -> Result<bool, LinkError> {
+        if buf.len() > self.left {
+            self.last = now.mono;
+        }
+        let before = out.len();
+        let result = self.read_frames(buf, out, full);
+        self.left = buf.len();
+        self.stats.messages +=
+            out[before..].iter().filter(|item| matches!(item, Inbound::Message(_))).count() as u64;
+        result
+    }
+
+    fn read_frames(
+        &mut self,
+        buf: &mut BytesMut,
+        out: &mut Vec<Inbound>,
+        full: usize,
+    ) -> Result<bool, LinkError> {
+        loop {
+            if out.len() >= full {
+                return Ok(true);
+            }
+            // One block for all whole frames: what is taken out of it costs one count each.
+            let room = full - out.len();
+            let len = self.whole_frames(buf, room)?;
+            if len == 0 {
+                return Ok(false);
+            }
+            let block = buf.split_to(len).freeze();
+            self.stats.bytes += len as u64;
+            let mut at = 0;
+            while let Some((head, start)) = FrameHead::decode(&block[at..])? {
+                #[allow(clippy::cast_possible_truncation, reason = "the frame is in memory")]
+                let end = at + start + head.len as usize;
+                self.frame(head, block.slice(at + start..end), out)?;
+                at = end;
+            }
+        }
+    }
+
+    /// How many bytes up to `frames` whole frames at the front take. A mistake behind the first frame is
+    /// left for the next call.
+    fn whole_frames(&self, buf: &[u8], frames: usize) -> Result<usize, LinkError> {
+        let mut at = 0;
+        // Also of frames that are in `buf` and not yet in the partial message.
+        let mut pending = self.partial_cost;
+        for _ in 0..frames {
+            match self.whole_frame(&buf[at..], &mut pending) {
+                Ok(Some(len)) => at += len,
+                Ok(None) => break,
+                Err(error) if at == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(at)
+    }
+
+    fn whole_frame(&self, buf: &[u8], pending: &mut usize) -> Result<Option<usize>, LinkError> {
+        let Some((head, start)) = FrameHead::decode(buf)? else { return Ok(None) };
+        let len = self.admit(head, *pending)?;
+        if !head.command {
+            *pending = if head.more { *pending + cost(len) } else { 0 };
+        }
+        Ok((buf.len() - start >= len).then_some(start + len))
+    }
+
+    /// The length of a frame that may come, `pending` being what its message has cost so far.
+    fn admit(&self, head: FrameHead, pending: usize) -> Result<usize, LinkError> {
+        let max = self.config.max_message_size;
+        let pending = if head.command { 0 } else { pending };
+        let fits = usize::try_from(head.len).ok().filter(|len| cost(*len).saturating_add(pending) <= max);
+        fits.ok_or(LinkError::TooLarge { len: head.len.saturating_add(pending as u64), max })
+    }
+
+    /// How many bytes are missing for the next whole frame or for its head, 0 when there is one or when
+    /// it is refused. At most what one message may have.
+    #[must_use]
+    pub fn needed(&self, buf: &[u8]) -> usize {
+        match FrameHead::decode(buf) {
+            Ok(Some((head, start))) => {
+                self.admit(head, self.partial_cost).map_or(0, |len| (start + len).saturating_sub(buf.len()))
+            }
+            Ok(None) => 1,
+            Err(_) => 0,
+        }
+    }
+
+    fn frame(&mut self, head: FrameHead, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
+        if head.command {
+            return self.command(&body, out);
+        }
+        self.part(head.more, body, out);
+        Ok(())
+    }
+
+    /// A frame of a message.
+    fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) {
+        self.stats.frames += 1;
+        if more || !self.partial.is_empty() {
+            self.partial_cost += cost(body.len());
+            self.partial.push(body);
+            if more {
+                return;
+            }
+            self.partial_cost = 0;
+            let frames = core::mem::take(&mut self.partial);
+            if let Some(message) = Message::of(frames) {
+                self.message(message, out);
+            }
+        } else {
+            self.message(Message::single(body), out);
+        }
+    }
+
+    fn message(&mut self, message: Message, out: &mut Vec<Inbound>) {
+        let publisher = matches!(self.socket_type, SocketType::Pub | SocketType::XPub);
+        // Both forms are accepted whatever version the peer has announced (`zmtp` 9).
+        if publisher && let [body] = message.frames() {
+            match Subscription::decode(body) {
+                Some(Subscription::Subscribe(prefix)) => return out.push(Inbound::Subscribe(prefix)),
+                Some(Subscription::Cancel(prefix)) => return out.push(Inbound::Cancel(prefix)),
+                None => {}
+            }
+        }
+        if self.socket_type == SocketType::Pub {
+            self.stats.ignored += 1;
+        } else {
+            out.push(Inbound::Message(message));
+        }
+    }
+
+    /// Commands stand between messages; one in the middle of a message is tolerated, as libzmq does.
+    fn command(&mut self, body: &Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
+        if self.version == Version::V2_0 {
+            return Err(LinkError::CommandOfOldPeer);
+        }
+        self.stats.commands += 1;
+        let publisher = matches!(self.socket_type, SocketType::Pub | SocketType::XPub);
+        match TrafficCommand::decode(body)? {
+            TrafficCommand::Subscribe(c) if publisher => out.push(Inbound::Subscribe(c.prefix)),
+            TrafficCommand::Cancel(c) if publisher => out.push(Inbound::Cancel(c.prefix)),
+            TrafficCommand::Ping(ping) => {
+                self.ttl = (ping.ttl > 0).then(|| Duration::from_millis(100 * u64::from(ping.ttl)));
+                out.push(Inbound::Ping(ping));
+            }
+            TrafficCommand::Pong(_) => {}
+            TrafficCommand::Error(error) => return Err(LinkError::Peer { reason: error.reason }),
+            _ => self.stats.ignored += 1,
+        }
+        Ok(())
+    }
+
+    /// When the peer is taken for gone if nothing comes: after a PING of ours was due and its timeout is
+    /// over, or after the TTL of the peer's last PING.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let own = self.config.heartbeat.map(|h| h.interval.saturating_add(h.timeout));
+        let patience = match (own, self.ttl) {
+            (Some(own), Some(ttl)) => own.min(ttl),
+            (own, ttl) => own.or(ttl)?,
+        };
+        Some(self.last.saturating_add(patience))
+    }
+
+    /// Whether the peer is gone: its connection is to be closed.
+    #[must_use]
+    pub fn handle_timeout(&mut self, now: Now) -> bool {
+        self.poll_timeout().is_some_and(|deadline| now.mono >= deadline)
+    }
+
+    /// What is held of a message whose last frame has not come.
+    #[must_use]
+    pub const fn collecting(&self) -> usize {
+        self.partial_cost
+    }
+
+    /// Counters.
+    #[must_use]
+    pub const fn stats(&self) -> RxStats {
+        self.stats
+    }
+}
+
+impl fmt::Debug for LinkRx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkRx")
+            .field("last", &self.last)
+            .field("collecting", &self.partial_cost)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! Both ends of a connection against each other, and against the bytes of `zmtp`.
+
+mod handshake;
+mod malformed;
+mod traffic;
+
+use super::{
+    AuthRequest, Denial, Handshake, HandshakeConfig, HandshakeError, Inbound, LinkParams, LinkRx, LinkTx,
+    Message, PlainCredentials, RxConfig, Security, Step, TxConfig, Version,
+};
+use crate::{
+    Now,
+    zmtp::wire::{Metadata, SocketType},
+};
+use bytes::{Bytes, BytesMut};
+use core::time::Duration;
+
+/// The time at which connections come up.
+const START: Now = Now::at(Duration::from_secs(1000));
+
+fn bytes(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn named(socket_type: SocketType, identity: &'static str) -> HandshakeConfig {
+    HandshakeConfig::new(socket_type).with_identity(identity).unwrap()
+}
+
+fn plain_client(config: HandshakeConfig) -> HandshakeConfig {
+    let credentials = PlainCredentials { username: bytes("admin"), password: bytes("secret") };
+    HandshakeConfig { security: Security::PlainClient(credentials), ..config }
+}
+
+fn plain_server(config: HandshakeConfig) -> HandshakeConfig {
+    HandshakeConfig { security: Security::PlainServer, ..config }
+}
+
+type Verdict = Result<(Bytes, Metadata), Denial>;
+type End = Result<Box<LinkParams>, HandshakeError>;
+
+/// Lets everybody in.
+fn anybody(_: &AuthRequest) -> Verdict {
+    Ok((bytes("somebody"), Metadata::default()))
+}
+
+/// One end of a handshake.
+struct Side {
+    machine: Handshake,
+    buf: BytesMut,
+    end: Option<End>,
+    said: Vec<u8>,
+}
+
+impl Side {
+    fn new(config: HandshakeConfig) -> Self {
+        Self { machine: Handshake::new(config), buf: BytesMut::new(), end: None, said: Vec::new() }
+    }
+
+    /// What it has to say since the last time.
+    fn says(&mut self) -> Bytes {
+        let mut all = BytesMut::new();
+        while let Some(part) = self.machine.poll_transmit() {
+            all.extend_from_slice(&part);
+        }
+        self.said.extend_from_slice(&all);
+        all.freeze()
+    }
+
+    fn hears(&mut self, bytes: &[u8], judge: &mut dyn FnMut(&AuthRequest) -> Verdict) {
+        self.buf.extend_from_slice(bytes);
+        while self.end.is_none() {
+            let mut step = self.machine.handle_bytes(&mut self.buf);
+            let judged = matches!(step, Ok(Step::Authenticate(_)));
+            if let Ok(Step::Authenticate(request)) = &step {
+                step = match judge(request) {
+                    Ok((user, metadata)) => self.machine.allow(user, metadata),
+                    Err(denial) => Err(self.machine.deny(denial)),
+                };
+            }
+            match step {
+                Ok(Step::Continue) if judged => {}
+                Ok(Step::Continue) => return,
+                Ok(Step::Authenticate(_)) => panic!("one question is enough"),
+                Ok(Step::Done(params)) => self.end = Some(Ok(params)),
+                Err(error) => self.end = Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// Turns both machines until neither has anything to say; each hears at most `chunk` bytes at a time.
+fn meet(
+    one: HandshakeConfig,
+    other: HandshakeConfig,
+    chunk: usize,
+    judge: &mut dyn FnMut(&AuthRequest) -> Verdict,
+) -> [Side; 2] {
+    let mut sides = [Side::new(one), Side::new(other)];
+    for _ in 0..20 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let said = sides[from].says();
+            said.chunks(chunk).for_each(|part| sides[to].hears(part, judge));
+        }
+    }
+    sides
+}
+
+fn params(config: HandshakeConfig, peer: HandshakeConfig) -> Box<LinkParams> {
+    let [one, _] = meet(config, peer, usize::MAX, &mut anybody);
+    one.end.expect("the handshake ends").unwrap()
+}
+
+/// A sender of one socket and the receiver at the other end.
+fn link(from: HandshakeConfig, to: HandshakeConfig) -> (LinkTx, LinkRx) {
+    let [one, other] = meet(from, to, usize::MAX, &mut anybody);
+    let (one, other) = (one.end.unwrap().unwrap(), other.end.unwrap().unwrap());
+    (LinkTx::new(&one, TxConfig::default(), START), LinkRx::new(&other, RxConfig::default(), START))
+}
+
+/// All that a sender has to say.
+fn drain(tx: &mut LinkTx) -> Bytes {
+    let mut out = Vec::new();
+    while tx.poll_transmit(&mut out, 100_000) > 0 {}
+    out.concat().into()
+}
+
+fn receive(rx: &mut LinkRx, stream: &[u8]) -> Vec<Inbound> {
+    let mut out = Vec::new();
+    let mut buf = BytesMut::from(stream);
+    while rx.read(START, &mut buf, &mut out, usize::MAX).unwrap() {}
+    assert!(buf.is_empty(), "{buf:?} is left");
+    out
+}
+
+fn message(frames: &[&'static str]) -> Message {
+    Message::of(frames.iter().map(|frame| bytes(frame)).collect()).unwrap()
+}

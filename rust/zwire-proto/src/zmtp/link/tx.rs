@@ -1,0 +1,299 @@
+//! [`LinkTx`]: messages in, segments out (`zmtp` 4, 9, 10).
+
+use super::{Heartbeat, LinkParams, Message, Version};
+use crate::{
+    Now,
+    buf::{Segments, Sink},
+    zmtp::{
+        limits::{HIGH_WATER_MARK, MAX_PING_TTL, MAX_QUEUED_BYTES, MAX_WAITING_PONGS},
+        wire::{Cancel, Command, Ping, Pong, Subscribe, Subscription, put_frame},
+    },
+};
+use bytes::Bytes;
+use core::{fmt, time::Duration};
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// Local policy of a sender.
+#[derive(Clone, Copy, Debug)]
+pub struct TxConfig {
+    /// The high-water mark: so many messages may wait.
+    pub max_messages: usize,
+    /// With so many bytes waiting no more messages are taken; an empty queue takes one of any size.
+    pub max_bytes: usize,
+    /// The heartbeat that the receiver of the same connection has.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+impl Default for TxConfig {
+    /// The high-water mark of libzmq, and a bound in bytes beside it; no heartbeat.
+    fn default() -> Self {
+        Self { max_messages: HIGH_WATER_MARK, max_bytes: MAX_QUEUED_BYTES, heartbeat: None }
+    }
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PushError {
+    /// The high-water mark is reached.
+    #[error("{waiting} messages are waiting")]
+    HighWaterMark {
+        /// How many.
+        waiting: usize,
+    },
+    /// Too many bytes are waiting.
+    #[error("{waiting} bytes are waiting")]
+    Bytes {
+        /// How many, with a few for each frame.
+        waiting: usize,
+    },
+}
+
+/// A message that was not taken, whole. Try again when something was transmitted.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("{error}")]
+pub struct Rejected {
+    /// It.
+    pub message: Message,
+    /// Why.
+    pub error: PushError,
+}
+
+/// What a sender has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxStats {
+    /// Messages transmitted.
+    pub messages: u64,
+    /// Bytes transmitted.
+    pub bytes: u64,
+    /// PINGs transmitted.
+    pub pings: u64,
+    /// PONGs transmitted.
+    pub pongs: u64,
+    /// PONGs given up because the peer sends PINGs and reads no answers.
+    pub lost_pongs: u64,
+    /// Messages given up by [`LinkTx::clear`].
+    pub discarded: u64,
+}
+
+#[derive(Debug)]
+enum Item {
+    Message(Message),
+    /// A whole frame.
+    Command(Bytes),
+}
+
+/// The sending half of a connection. Nothing is encoded before it is transmitted.
+pub struct LinkTx {
+    version: Version,
+    config: TxConfig,
+    queue: VecDeque<Item>,
+    messages: usize,
+    bytes: usize,
+    /// Contexts of PINGs.
+    pongs: VecDeque<Bytes>,
+    ping: bool,
+    next_ping: Duration,
+    stats: TxStats,
+}
+
+impl LinkTx {
+    /// The sender of a connection whose handshake ended at `now`.
+    #[must_use]
+    pub fn new(params: &LinkParams, config: TxConfig, now: Now) -> Self {
+        let heartbeat = config.heartbeat.filter(|heartbeat| heartbeat.reaches(params.version));
+        // A zero interval must not turn the driver's loop hot.
+        let heartbeat =
+            heartbeat.map(|h| Heartbeat { interval: h.interval.max(Duration::from_millis(1)), ..h });
+        Self {
+            version: params.version,
+            config: TxConfig { heartbeat, ..config },
+            queue: VecDeque::new(),
+            messages: 0,
+            bytes: 0,
+            pongs: VecDeque::new(),
+            ping: false,
+            next_ping: heartbeat.map_or(Duration::MAX, |h| now.mono.saturating_add(h.interval)),
+            stats: TxStats::default(),
+        }
+    }
+
+    /// Whether a message would be taken.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), PushError> {
+        if self.messages >= self.config.max_messages {
+            return Err(PushError::HighWaterMark { waiting: self.messages });
+        }
+        if self.bytes >= self.config.max_bytes && self.bytes > 0 {
+            return Err(PushError::Bytes { waiting: self.bytes });
+        }
+        Ok(())
+    }
+
+    /// Takes a message to send.
+    ///
+    /// # Errors
+    /// The message, and why it was not taken.
+    pub fn push(&mut self, message: Message) -> Result<(), Rejected> {
+        if let Err(error) = self.check() {
+            return Err(Rejected { message, error });
+        }
+        self.messages += 1;
+        self.bytes += message.cost();
+        self.queue.push_back(Item::Message(message));
+        Ok(())
+    }
+
+    /// Asks a publisher for the messages whose first frame begins so. Subscriptions are no messages to the
+    /// high-water mark: how many there are is the subscriber's own business, and each has to arrive.
+    pub fn subscribe(&mut self, prefix: Bytes) {
+        match self.version {
+            Version::V3_1 => self.command(Subscribe { prefix }.to_frame()),
+            _ => self.old_subscription(&Subscription::Subscribe(prefix)),
+        }
+    }
+
+    /// Takes a subscription back.
+    pub fn cancel(&mut self, prefix: Bytes) {
+        match self.version {
+            Version::V3_1 => self.command(Cancel { prefix }.to_frame()),
+            _ => self.old_subscription(&Subscription::Cancel(prefix)),
+        }
+    }
+
+    fn old_subscription(&mut self, subscription: &Subscription) {
+        let mut frame = Vec::new();
+        put_frame(&mut frame, &subscription.to_bytes(), false);
+        self.command(frame.into());
+    }
+
+    fn command(&mut self, frame: Bytes) {
+        self.bytes += frame.len();
+        self.queue.push_back(Item::Command(frame));
+    }
+
+    /// Answers a PING. Answers overtake what waits.
+    pub fn pong(&mut self, ping: &Ping) {
+        if self.pongs.len() == MAX_WAITING_PONGS {
+            self.pongs.pop_front();
+            self.stats.lost_pongs += 1;
+        }
+        self.pongs.push_back(ping.context.clone());
+    }
+
+    /// Appends the parts of whole messages and commands, in order, until another one would exceed
+    /// `max_bytes`; the first one is not asked. Payloads from 4 KiB on are parts of their own. Returns how
+    /// many bytes were appended; 0 is nothing to send.
+    pub fn poll_transmit(&mut self, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
+        let mut segments = Segments::default();
+        if core::mem::take(&mut self.ping) {
+            self.ping_command().encode_frame(&mut segments);
+            self.stats.pings += 1;
+        }
+        while let Some(context) = self.pongs.pop_front() {
+            Pong { context }.encode_frame(&mut segments);
+            self.stats.pongs += 1;
+        }
+        while let Some(item) = self.queue.front() {
+            let cost = item.cost();
+            if !segments.is_empty() && segments.len().saturating_add(cost) > max_bytes {
+                break;
+            }
+            match item {
+                Item::Message(message) => {
+                    put_message(&mut segments, message);
+                    self.messages -= 1;
+                    self.stats.messages += 1;
+                }
+                Item::Command(frame) => segments.put_shared(frame),
+            }
+            self.bytes -= cost;
+            self.queue.pop_front();
+        }
+        let total = segments.len();
+        out.extend(segments.into_parts());
+        self.stats.bytes += total as u64;
+        total
+    }
+
+    fn ping_command(&self) -> Ping {
+        let ttl = self.config.heartbeat.map_or(0, |h| h.ttl.as_millis() / 100);
+        let ttl = u16::try_from(ttl).unwrap_or(u16::MAX).min(MAX_PING_TTL);
+        Ping { ttl, context: Bytes::new() }
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.config.heartbeat.map(|_| self.next_ping)
+    }
+
+    /// Makes a PING ready when one is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        let Some(heartbeat) = self.config.heartbeat else { return };
+        if now.mono >= self.next_ping {
+            self.ping = true;
+            self.next_ping = now.mono.saturating_add(heartbeat.interval);
+        }
+    }
+
+    /// Gives up what waits, and answers how many messages that were. A message never is half sent.
+    pub fn clear(&mut self) -> usize {
+        self.queue.clear();
+        self.bytes = 0;
+        self.stats.discarded += self.messages as u64;
+        core::mem::take(&mut self.messages)
+    }
+
+    /// Messages that wait.
+    #[must_use]
+    pub const fn queued_messages(&self) -> usize {
+        self.messages
+    }
+
+    /// Bytes that wait, with a few for each frame.
+    #[must_use]
+    pub const fn queued_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is nothing to transmit.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.pongs.is_empty() && !self.ping
+    }
+
+    /// Counters.
+    #[must_use]
+    pub const fn stats(&self) -> TxStats {
+        self.stats
+    }
+}
+
+impl Item {
+    fn cost(&self) -> usize {
+        match self {
+            Self::Message(message) => message.cost(),
+            Self::Command(frame) => frame.len(),
+        }
+    }
+}
+
+fn put_message(sink: &mut impl Sink, message: &Message) {
+    if let Some((last, others)) = message.frames().split_last() {
+        others.iter().for_each(|frame| put_frame(sink, frame, true));
+        put_frame(sink, last, false);
+    }
+}
+
+impl fmt::Debug for LinkTx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkTx")
+            .field("messages", &self.messages)
+            .field("bytes", &self.bytes)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
