@@ -13,7 +13,7 @@ use super::{
     types::{Event, Get, GetEnd, GetId, Reply, ReplyError},
 };
 use crate::{
-    Now, Text,
+    Now,
     zenoh::{
         Encoding, KeyExpr, Parameters, Qos, Reliability, Timestamp,
         wire::{
@@ -373,8 +373,9 @@ impl Session {
             self.deliver(id, pending.held.replies);
         }
         if reason == GetEnd::TimedOut && !pending.told_timeout {
-            let encoding = Encoding::from_text(Text::from_static("zenoh/string"));
-            let error = ReplyError { encoding, payload: Bytes::from_static(TIMEOUT) };
+            // The default encoding, as the peers' users see it: the nearest node, which in theirs is in the
+            // same process, tells of the timeout before the session does (`zenoh-behaviour` 3.9).
+            let error = ReplyError { encoding: Encoding::DEFAULT, payload: Bytes::from_static(TIMEOUT) };
             self.deliver(id, [Reply { result: Err(error), replier: None }]);
         }
         self.events.push_back(Event::GetDone { get: id, reason });

@@ -157,7 +157,7 @@ fn a_timeout_delivers_what_was_held_then_an_error_then_the_end() {
         ["1: REPLY PUT k kept", "1: ERR Timeout", "1: TimedOut"]
     );
     let Event::Reply { reply, .. } = &events[1] else { panic!("no error") };
-    assert_eq!(reply.result.as_ref().unwrap_err().encoding.to_string(), "zenoh/string");
+    assert_eq!(reply.result.as_ref().unwrap_err().encoding.to_string(), "zenoh/bytes");
     // Late answers are for nobody.
     rig.replied(1, "k", put("late"));
     rig.finished(1);
