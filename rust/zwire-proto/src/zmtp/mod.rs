@@ -3,10 +3,12 @@
 //! | Module | Is |
 //! | --- | --- |
 //! | [`wire`] | the bytes: greetings, frames, commands, metadata |
+//! | [`crypto`] | keys and boxes of CURVE |
 //! | [`link`] | one connection: handshake, sending, receiving, heartbeats |
 //!
 //! Comments cite the ZMTP reference as `zmtp` with its section.
 
+pub mod crypto;
 pub mod limits;
 pub mod link;
 pub mod wire;

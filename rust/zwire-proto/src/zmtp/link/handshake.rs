@@ -5,18 +5,21 @@
 //!   both:  the rest of the greeting          or that of ZMTP 2.0, and the handshake is over
 //!   NULL   both: READY                       both at once
 //!   PLAIN  HELLO, WELCOME, INITIATE, READY   client first
+//!   CURVE  HELLO, WELCOME, INITIATE, READY   client first, sealed
 //! ```
 //!
 //! The 11 bytes are the same for all generations; what is behind them depends on the peer's 11. As-server
 //! is not looked at: who is the server is a matter of configuration. How long a handshake may take is the
 //! driver's business: when its time is over it closes the connection without a word.
 
+mod curve;
 mod null;
 mod plain;
 
+pub use curve::{CurveClient, CurveServer};
 pub use plain::PlainCredentials;
 
-use super::{LinkParams, Peer, Version};
+use super::{LinkParams, Peer, Version, curve::Session};
 use crate::{
     error::{DecodeError, DecodeErrorKind, Origin},
     zmtp::{
@@ -44,6 +47,10 @@ pub enum Security {
     PlainClient(PlainCredentials),
     /// Peers prove themselves so; the authenticator judges.
     PlainServer,
+    /// We prove ourselves by our keys, and only the owner of the server's key understands us.
+    CurveClient(Box<CurveClient>),
+    /// Peers prove themselves so, and that they know our key.
+    CurveServer(Box<CurveServer>),
 }
 
 impl Security {
@@ -51,6 +58,7 @@ impl Security {
         match self {
             Self::Null { .. } => Mechanism::NULL,
             Self::PlainClient(_) | Self::PlainServer => Mechanism::PLAIN,
+            Self::CurveClient(_) | Self::CurveServer(_) => Mechanism::CURVE,
         }
     }
 }
@@ -128,7 +136,8 @@ pub enum InvalidIdentity {
 pub struct AuthRequest {
     /// How the peer proves itself.
     pub mechanism: Mechanism,
-    /// Its credentials. NULL: none. PLAIN: user and password.
+    /// Its credentials. NULL: none. PLAIN: user and password. CURVE: the 32 bytes of the client's
+    /// permanent key, which it has proved to own.
     pub credentials: Vec<Bytes>,
 }
 
@@ -235,6 +244,38 @@ pub enum HandshakeError {
     /// Our authenticator denied it.
     #[error("denied: {0}")]
     Denied(Denial),
+    /// A box that was made with other keys than the ones we know, or changed on the way.
+    #[error("the box of {command} does not open")]
+    Sealed {
+        /// In which command.
+        command: &'static str,
+    },
+    /// A public key that makes no secret.
+    #[error("{command} has a key of small order")]
+    WeakKey {
+        /// In which command.
+        command: &'static str,
+    },
+    /// The server key that we were given makes no secret.
+    #[error("the server key of the configuration is of small order")]
+    ServerKey,
+    /// A version of CURVE that we do not speak.
+    #[error("CURVE {}.{}", .0[0], .0[1])]
+    CurveVersion([u8; 2]),
+    /// A short nonce that is not larger than the one before.
+    #[error("nonce {got} after {last}")]
+    Nonce {
+        /// On the wire.
+        got: u64,
+        /// The one before.
+        last: u64,
+    },
+    /// A cookie that we did not give.
+    #[error("wrong cookie")]
+    Cookie,
+    /// The client's permanent key does not vouch for this connection.
+    #[error("the client's key does not vouch for this connection")]
+    Vouch,
     /// `allow` or `deny` without a [`Step::Authenticate`] before it.
     #[error("nobody waits to be judged")]
     NobodyWaits,
@@ -248,7 +289,7 @@ impl HandshakeError {
     #[must_use]
     pub const fn origin(&self) -> Origin {
         match self {
-            Self::Denied(_) | Self::NobodyWaits | Self::Over => Origin::Local,
+            Self::Denied(_) | Self::ServerKey | Self::NobodyWaits | Self::Over => Origin::Local,
             _ => Origin::Remote,
         }
     }
@@ -265,8 +306,20 @@ impl HandshakeError {
 enum Outcome {
     Continue,
     Authenticate(AuthRequest),
-    /// The peer's metadata, and what it is sent if its socket may meet ours.
-    Done(Metadata, Option<Bytes>),
+    Done {
+        /// Of the peer.
+        metadata: Metadata,
+        /// What it is sent if its socket may meet ours.
+        answer: Option<Bytes>,
+        /// Under CURVE.
+        session: Option<Session>,
+    },
+}
+
+impl Outcome {
+    const fn done(metadata: Metadata, answer: Option<Bytes>) -> Self {
+        Self::Done { metadata, answer, session: None }
+    }
 }
 
 type MechanismResult = Result<Outcome, HandshakeError>;
@@ -277,6 +330,8 @@ enum Exchange {
     Null(null::Null),
     PlainClient(plain::Client),
     PlainServer(plain::Server),
+    CurveClient(Box<curve::Client>),
+    CurveServer(Box<curve::Server>),
 }
 
 /// One side of a handshake. Drain [`Self::poll_transmit`] after it was made and after each call.
@@ -352,7 +407,8 @@ impl Handshake {
         let outcome = match &mut exchange {
             Exchange::Null(m) => m.allow(&self.config, &mut self.out),
             Exchange::PlainServer(m) => m.allow(&mut self.out),
-            Exchange::PlainClient(_) => Err(HandshakeError::NobodyWaits),
+            Exchange::CurveServer(m) => m.allow(&self.config),
+            Exchange::PlainClient(_) | Exchange::CurveClient(_) => Err(HandshakeError::NobodyWaits),
         }?;
         Ok(self.follow(exchange, outcome)?.unwrap_or(Step::Continue))
     }
@@ -422,6 +478,14 @@ impl Handshake {
                 (Exchange::PlainClient(machine), Outcome::Continue)
             }
             Security::PlainServer => (Exchange::PlainServer(plain::Server::start()), Outcome::Continue),
+            Security::CurveClient(given) => {
+                let machine = curve::Client::start((**given).clone(), &mut self.out)?;
+                (Exchange::CurveClient(Box::new(machine)), Outcome::Continue)
+            }
+            Security::CurveServer(given) => {
+                let machine = curve::Server::start((**given).clone());
+                (Exchange::CurveServer(Box::new(machine)), Outcome::Continue)
+            }
         };
         self.follow(exchange, outcome)
     }
@@ -444,7 +508,7 @@ impl Handshake {
         let mut metadata = Metadata::default();
         metadata.push(Metadata::SOCKET_TYPE, name);
         metadata.push(Metadata::IDENTITY, greeting.identity);
-        self.done(metadata, None).map(Some)
+        self.done(metadata, None, None).map(Some)
     }
 
     fn command(
@@ -460,6 +524,8 @@ impl Handshake {
             Exchange::Null(m) => m.handle_command(&body),
             Exchange::PlainClient(m) => m.handle_command(&body, &self.config, &mut self.out),
             Exchange::PlainServer(m) => m.handle_command(&body, &self.config),
+            Exchange::CurveClient(m) => m.handle_command(&body, &self.config, &mut self.out),
+            Exchange::CurveServer(m) => m.handle_command(&body, &self.config, &mut self.out),
         }?;
         self.follow(exchange, outcome)
     }
@@ -474,11 +540,16 @@ impl Handshake {
                 self.state = State::Judging(exchange);
                 Ok(Some(Step::Authenticate(request)))
             }
-            Outcome::Done(metadata, answer) => self.done(metadata, answer).map(Some),
+            Outcome::Done { metadata, answer, session } => self.done(metadata, answer, session).map(Some),
         }
     }
 
-    fn done(&mut self, metadata: Metadata, answer: Option<Bytes>) -> Result<Step, HandshakeError> {
+    fn done(
+        &mut self,
+        metadata: Metadata,
+        answer: Option<Bytes>,
+        session: Option<Session>,
+    ) -> Result<Step, HandshakeError> {
         let ours = self.config.socket_type;
         // A peer that does not tell its type is accepted, as libzmq does (`zmtp` 8.2).
         let socket_type = match metadata.get(Metadata::SOCKET_TYPE) {
@@ -498,7 +569,7 @@ impl Handshake {
         self.out.extend_from_slice(&answer.unwrap_or_default());
         let (user_id, auth_metadata) = self.auth.take().unwrap_or_default();
         let peer = Peer { socket_type, identity, metadata, user_id, auth_metadata };
-        Ok(Step::Done(Box::new(LinkParams { socket_type: ours, version: self.version, peer })))
+        Ok(Step::Done(Box::new(LinkParams { socket_type: ours, version: self.version, peer, session })))
     }
 }
 

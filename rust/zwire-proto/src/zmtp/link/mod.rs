@@ -13,8 +13,10 @@
 //! | [`LinkTx`] | [`Message`]s up to a high-water mark | segments for vectored writes; PINGs |
 //!
 //! What a peer may cost us: 64 KiB in the handshake, one message of the size that [`RxConfig`] allows
-//! afterwards. A size that it claims costs nothing. What is wrong with its bytes ends its connection.
+//! afterwards, and under CURVE the open copy of a frame beside the sealed one. A size that it claims costs
+//! nothing. What is wrong with its bytes ends its connection.
 
+mod curve;
 mod handshake;
 mod message;
 mod rx;
@@ -24,8 +26,8 @@ mod tx;
 mod tests;
 
 pub use handshake::{
-    AuthRequest, Denial, Handshake, HandshakeConfig, HandshakeError, InvalidIdentity, PlainCredentials,
-    Security, Step,
+    AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeConfig, HandshakeError,
+    InvalidIdentity, PlainCredentials, Security, Step,
 };
 pub use message::Message;
 pub use rx::{Inbound, LinkRx, RxConfig, RxStats};
@@ -82,6 +84,8 @@ pub struct LinkParams {
     pub version: Version,
     /// The other side.
     pub peer: Peer,
+    /// Under CURVE, what frames are sealed with.
+    session: Option<curve::Session>,
 }
 
 /// When to ask a silent peer whether it is there, and when to give it up (`zmtp` 10).
@@ -135,6 +139,23 @@ pub enum LinkError {
     /// A command from a peer of ZMTP 2.0, which has none.
     #[error("a command from a peer of ZMTP 2.0")]
     CommandOfOldPeer,
+    /// Under CURVE: a box that was made with another key, or changed on the way.
+    #[error("the box of MESSAGE does not open")]
+    Sealed,
+    /// Under CURVE: a short nonce that is not larger than the one before, as of a message sent again.
+    #[error("nonce {got} after {last}")]
+    Nonce {
+        /// On the wire.
+        got: u64,
+        /// The one before.
+        last: u64,
+    },
+    /// Under CURVE: flags in a box that mean nothing.
+    #[error("flags {flags:#04x} in a box")]
+    SealedFlags {
+        /// The byte.
+        flags: u8,
+    },
     /// The peer sent ERROR.
     #[error("the peer closed: {}", .reason.escape_ascii())]
     Peer {

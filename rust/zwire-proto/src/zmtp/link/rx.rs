@@ -1,6 +1,6 @@
 //! [`LinkRx`]: the stream in, messages out (`zmtp` 4, 5, 9, 10).
 
-use super::{Heartbeat, LinkError, LinkParams, Message, Version, message::cost};
+use super::{Heartbeat, LinkError, LinkParams, Message, Version, curve::Opener, message::cost};
 use crate::{
     Now,
     zmtp::{
@@ -60,6 +60,8 @@ pub struct LinkRx {
     socket_type: SocketType,
     version: Version,
     config: RxConfig,
+    /// Under CURVE.
+    opener: Option<Opener>,
     /// The frames of a message whose last one has not come.
     partial: Vec<Bytes>,
     partial_cost: usize,
@@ -80,6 +82,7 @@ impl LinkRx {
             socket_type: params.socket_type,
             version: params.version,
             config: RxConfig { heartbeat, ..config },
+            opener: params.session.as_ref().map(|session| session.opener()),
             partial: Vec::new(),
             partial_cost: 0,
             left: 0,
@@ -189,21 +192,32 @@ impl LinkRx {
     }
 
     fn frame(&mut self, head: FrameHead, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
-        if head.command {
-            return self.command(&body, out);
-        }
-        self.part(head.more, body, out);
-        Ok(())
+        // In which kind of frame MESSAGE came says nothing: libzmq and the RFCs disagree. What came in clear
+        // is no MESSAGE.
+        let (more, command, body) = match &mut self.opener {
+            None => (head.more, head.command, body),
+            Some(opener) => {
+                let opened = opener.open(&body)?;
+                (opened.more, opened.command, opened.body)
+            }
+        };
+        if command { self.command(&body, out) } else { self.part(more, body, out) }
     }
 
     /// A frame of a message.
-    fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) {
+    fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
         self.stats.frames += 1;
         if more || !self.partial.is_empty() {
-            self.partial_cost += cost(body.len());
+            let total = self.partial_cost.saturating_add(cost(body.len()));
+            // Outside its box a frame does not say whether more follow.
+            let max = self.config.max_message_size;
+            if total > max {
+                return Err(LinkError::TooLarge { len: total as u64, max });
+            }
+            self.partial_cost = total;
             self.partial.push(body);
             if more {
-                return;
+                return Ok(());
             }
             self.partial_cost = 0;
             let frames = core::mem::take(&mut self.partial);
@@ -213,6 +227,7 @@ impl LinkRx {
         } else {
             self.message(Message::single(body), out);
         }
+        Ok(())
     }
 
     fn message(&mut self, message: Message, out: &mut Vec<Inbound>) {

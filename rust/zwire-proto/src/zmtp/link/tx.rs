@@ -1,12 +1,12 @@
 //! [`LinkTx`]: messages in, segments out (`zmtp` 4, 9, 10).
 
-use super::{Heartbeat, LinkParams, Message, Version};
+use super::{Heartbeat, LinkParams, Message, Version, curve::Sealer};
 use crate::{
     Now,
     buf::{Segments, Sink},
     zmtp::{
         limits::{HIGH_WATER_MARK, MAX_PING_TTL, MAX_QUEUED_BYTES, MAX_WAITING_PONGS},
-        wire::{Cancel, Command, Ping, Pong, Subscribe, Subscription, put_frame},
+        wire::{Cancel, Command, FrameHead, Ping, Pong, Subscribe, Subscription, curve, put_frame},
     },
 };
 use bytes::Bytes;
@@ -79,14 +79,17 @@ pub struct TxStats {
 #[derive(Debug)]
 enum Item {
     Message(Message),
-    /// A whole frame.
+    /// The body of a command's frame.
     Command(Bytes),
+    /// A subscription as a message.
+    Subscription(Bytes),
 }
 
 /// The sending half of a connection. Nothing is encoded before it is transmitted.
 pub struct LinkTx {
     version: Version,
     config: TxConfig,
+    encoder: Encoder,
     queue: VecDeque<Item>,
     messages: usize,
     bytes: usize,
@@ -108,6 +111,7 @@ impl LinkTx {
         Self {
             version: params.version,
             config: TxConfig { heartbeat, ..config },
+            encoder: Encoder(params.session.as_ref().map(|session| session.sealer())),
             queue: VecDeque::new(),
             messages: 0,
             bytes: 0,
@@ -149,29 +153,23 @@ impl LinkTx {
     /// Asks a publisher for the messages whose first frame begins so. Subscriptions are no messages to the
     /// high-water mark: how many there are is the subscriber's own business, and each has to arrive.
     pub fn subscribe(&mut self, prefix: Bytes) {
-        match self.version {
-            Version::V3_1 => self.command(Subscribe { prefix }.to_frame()),
-            _ => self.old_subscription(&Subscription::Subscribe(prefix)),
-        }
+        self.control(match self.version {
+            Version::V3_1 => Item::Command(body(&Subscribe { prefix })),
+            _ => Item::Subscription(Subscription::Subscribe(prefix).to_bytes()),
+        });
     }
 
     /// Takes a subscription back.
     pub fn cancel(&mut self, prefix: Bytes) {
-        match self.version {
-            Version::V3_1 => self.command(Cancel { prefix }.to_frame()),
-            _ => self.old_subscription(&Subscription::Cancel(prefix)),
-        }
+        self.control(match self.version {
+            Version::V3_1 => Item::Command(body(&Cancel { prefix })),
+            _ => Item::Subscription(Subscription::Cancel(prefix).to_bytes()),
+        });
     }
 
-    fn old_subscription(&mut self, subscription: &Subscription) {
-        let mut frame = Vec::new();
-        put_frame(&mut frame, &subscription.to_bytes(), false);
-        self.command(frame.into());
-    }
-
-    fn command(&mut self, frame: Bytes) {
-        self.bytes += frame.len();
-        self.queue.push_back(Item::Command(frame));
+    fn control(&mut self, item: Item) {
+        self.bytes += item.cost();
+        self.queue.push_back(item);
     }
 
     /// Answers a PING. Answers overtake what waits.
@@ -189,11 +187,11 @@ impl LinkTx {
     pub fn poll_transmit(&mut self, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut segments = Segments::default();
         if core::mem::take(&mut self.ping) {
-            self.ping_command().encode_frame(&mut segments);
+            self.encoder.put(&mut segments, &body(&self.ping_command()), COMMAND);
             self.stats.pings += 1;
         }
         while let Some(context) = self.pongs.pop_front() {
-            Pong { context }.encode_frame(&mut segments);
+            self.encoder.put(&mut segments, &body(&Pong { context }), COMMAND);
             self.stats.pongs += 1;
         }
         while let Some(item) = self.queue.front() {
@@ -203,11 +201,12 @@ impl LinkTx {
             }
             match item {
                 Item::Message(message) => {
-                    put_message(&mut segments, message);
+                    self.encoder.put_message(&mut segments, message);
                     self.messages -= 1;
                     self.stats.messages += 1;
                 }
-                Item::Command(frame) => segments.put_shared(frame),
+                Item::Command(body) => self.encoder.put(&mut segments, body, COMMAND),
+                Item::Subscription(body) => self.encoder.put(&mut segments, body, 0),
             }
             self.bytes -= cost;
             self.queue.pop_front();
@@ -276,16 +275,42 @@ impl Item {
     fn cost(&self) -> usize {
         match self {
             Self::Message(message) => message.cost(),
-            Self::Command(frame) => frame.len(),
+            Self::Command(body) | Self::Subscription(body) => body.len(),
         }
     }
 }
 
-fn put_message(sink: &mut impl Sink, message: &Message) {
-    if let Some((last, others)) = message.frames().split_last() {
-        others.iter().for_each(|frame| put_frame(sink, frame, true));
-        put_frame(sink, last, false);
+const MORE: u8 = curve::Message::MORE;
+const COMMAND: u8 = curve::Message::COMMAND;
+
+/// Writes frames: in clear, or each in its box.
+struct Encoder(Option<Sealer>);
+
+impl Encoder {
+    /// The flags are those that stand in boxes.
+    fn put(&mut self, sink: &mut impl Sink, body: &Bytes, flags: u8) {
+        match &mut self.0 {
+            Some(sealer) => sealer.put(sink, flags, body),
+            None if flags & COMMAND != 0 => {
+                FrameHead::command(body.len()).encode(sink);
+                sink.put_shared(body);
+            }
+            None => put_frame(sink, body, flags & MORE != 0),
+        }
     }
+
+    fn put_message(&mut self, sink: &mut impl Sink, message: &Message) {
+        if let Some((last, others)) = message.frames().split_last() {
+            others.iter().for_each(|frame| self.put(sink, frame, MORE));
+            self.put(sink, last, 0);
+        }
+    }
+}
+
+fn body(command: &impl Command) -> Bytes {
+    let mut out = Vec::new();
+    command.encode(&mut out);
+    out.into()
 }
 
 impl fmt::Debug for LinkTx {

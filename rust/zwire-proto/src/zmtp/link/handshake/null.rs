@@ -25,6 +25,6 @@ impl Null {
 
     /// Traffic may only be sent when the peer's READY is there (`zmtp` 2, rule 4), which is now.
     pub(super) fn handle_command(&mut self, body: &Bytes) -> MechanismResult {
-        Ok(Outcome::Done(expect::<Ready>(body)?.metadata, None))
+        Ok(Outcome::done(expect::<Ready>(body)?.metadata, None))
     }
 }

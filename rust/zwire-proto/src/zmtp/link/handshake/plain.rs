@@ -58,7 +58,7 @@ impl Client {
                 *self = Self::Ready;
                 Ok(Outcome::Continue)
             }
-            Self::Ready => Ok(Outcome::Done(expect::<Ready>(body)?.metadata, None)),
+            Self::Ready => Ok(Outcome::done(expect::<Ready>(body)?.metadata, None)),
         }
     }
 }
@@ -84,7 +84,7 @@ impl Server {
             Self::Initiate => {
                 let Initiate { metadata } = expect(body)?;
                 let answer = Ready { metadata: config.metadata() }.to_frame();
-                Ok(Outcome::Done(metadata, Some(answer)))
+                Ok(Outcome::done(metadata, Some(answer)))
             }
         }
     }

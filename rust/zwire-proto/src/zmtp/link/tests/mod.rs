@@ -1,5 +1,6 @@
 //! Both ends of a connection against each other, and against the bytes of `zmtp`.
 
+mod curve;
 mod handshake;
 mod malformed;
 mod traffic;

@@ -1,0 +1,296 @@
+//! CURVE: keys prove both sides, and everything behind is sealed (`zmtp` 6.3).
+//!
+//! ```text
+//!   client:  HELLO ──▶ waits for WELCOME ──▶ INITIATE ──▶ waits for READY
+//!   server:  waits for HELLO ──▶ WELCOME ──▶ waits for INITIATE ──▶ asks ──▶ READY
+//! ```
+//!
+//! A box that does not open ends the handshake without a word: a wrong server key is seen by the client as
+//! a closed connection.
+
+use super::{AuthRequest, HandshakeConfig, HandshakeError, MechanismResult, Outcome, expect};
+use crate::{
+    buf::Reader,
+    zmtp::{
+        crypto::{KeyPair, PublicKey, SecretKey, SharedKey},
+        link::curve::{Session, long_nonce, short_nonce},
+        wire::{
+            Command, Mechanism, Metadata,
+            curve::{COOKIE_LEN, Hello, Initiate, Ready, Welcome},
+        },
+    },
+};
+use bytes::Bytes;
+
+const HELLO: &[u8; 16] = b"CurveZMQHELLO---";
+const INITIATE: &[u8; 16] = b"CurveZMQINITIATE";
+const READY: &[u8; 16] = b"CurveZMQREADY---";
+const WELCOME: &[u8; 8] = b"WELCOME-";
+const COOKIE: &[u8; 8] = b"COOKIE--";
+const VOUCH: &[u8; 8] = b"VOUCH---";
+const VOUCH_LEN: usize = 96;
+
+/// What a client has to be given for one connection.
+#[derive(Clone, Debug)]
+pub struct CurveClient {
+    /// Its permanent keys.
+    pub keys: KeyPair,
+    /// The permanent key of the server, known beforehand.
+    pub server: PublicKey,
+    transient: KeyPair,
+    vouch_nonce: [u8; 16],
+}
+
+impl CurveClient {
+    /// `random` must be fresh for each connection, and from a source that nobody can predict.
+    #[must_use]
+    pub fn new(keys: KeyPair, server: PublicKey, random: &[u8; 48]) -> Self {
+        let transient = KeyPair::of(SecretKey::new(part(random, 0)));
+        Self { keys, server, transient, vouch_nonce: part(random, 32) }
+    }
+}
+
+/// What a server has to be given for one connection.
+#[derive(Clone, Debug)]
+pub struct CurveServer {
+    /// Its permanent keys.
+    pub keys: KeyPair,
+    /// Whether the authenticator is asked about each client; else everybody who knows our key may come in.
+    pub authenticate: bool,
+    transient: KeyPair,
+    cookie_key: SharedKey,
+    cookie_nonce: [u8; 16],
+    welcome_nonce: [u8; 16],
+}
+
+impl CurveServer {
+    /// `random` must be fresh for each connection, and from a source that nobody can predict.
+    #[must_use]
+    pub fn new(keys: KeyPair, authenticate: bool, random: &[u8; 96]) -> Self {
+        Self {
+            keys,
+            authenticate,
+            transient: KeyPair::of(SecretKey::new(part(random, 0))),
+            cookie_key: SharedKey::new(part(random, 32)),
+            cookie_nonce: part(random, 64),
+            welcome_nonce: part(random, 80),
+        }
+    }
+}
+
+fn part<const N: usize>(random: &[u8], at: usize) -> [u8; N] {
+    core::array::from_fn(|i| random[at + i])
+}
+
+const fn sealed(command: &'static str) -> HandshakeError {
+    HandshakeError::Sealed { command }
+}
+
+fn shared(
+    secret: &SecretKey,
+    public: &PublicKey,
+    command: &'static str,
+) -> Result<SharedKey, HandshakeError> {
+    secret.shared(public).ok_or(HandshakeError::WeakKey { command })
+}
+
+/// The next `N` bytes of what was in a box.
+fn take<const N: usize>(r: &mut Reader<'_>, reading: &'static str) -> Result<[u8; N], HandshakeError> {
+    Ok(r.array(reading)?)
+}
+
+fn encoded(metadata: &Metadata) -> Vec<u8> {
+    let mut out = Vec::new();
+    metadata.encode(&mut out);
+    out
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    given: CurveClient,
+    /// The key between C' and S', known from WELCOME on.
+    key: Option<SharedKey>,
+}
+
+impl Client {
+    pub(super) fn start(given: CurveClient, out: &mut Vec<u8>) -> Result<Self, HandshakeError> {
+        // Our own configuration names a key that no server can have.
+        let key = given.transient.secret.shared(&given.server).ok_or(HandshakeError::ServerKey)?;
+        let signature = key.seal(&short_nonce(HELLO, 1), &[&[0; 64]]);
+        Hello {
+            version: Hello::VERSION,
+            client_transient: given.transient.public.0,
+            nonce: 1,
+            signature: signature.try_into().expect("64 bytes and their tag"),
+        }
+        .encode_frame(out);
+        Ok(Self { given, key: None })
+    }
+
+    pub(super) fn handle_command(
+        &mut self,
+        body: &Bytes,
+        config: &HandshakeConfig,
+        out: &mut Vec<u8>,
+    ) -> MechanismResult {
+        let Some(key) = &self.key else {
+            let welcome = expect::<Welcome>(body)?;
+            self.initiate(&welcome, config, out)?;
+            return Ok(Outcome::Continue);
+        };
+        let ready = expect::<Ready>(body)?;
+        let nonce = short_nonce(READY, ready.nonce);
+        let metadata = Bytes::from(key.open(&nonce, &ready.sealed).ok_or(sealed("READY"))?);
+        let session = Session { key: key.clone(), server: false, sent: 2, received: ready.nonce };
+        Ok(Outcome::Done {
+            metadata: Metadata::decode(&mut Reader::new(&metadata))?,
+            answer: None,
+            session: Some(session),
+        })
+    }
+
+    fn initiate(
+        &mut self,
+        welcome: &Welcome,
+        config: &HandshakeConfig,
+        out: &mut Vec<u8>,
+    ) -> Result<(), HandshakeError> {
+        let given = &self.given;
+        let key = given.transient.secret.shared(&given.server).ok_or(HandshakeError::ServerKey)?;
+        let opened = key.open(&long_nonce(WELCOME, &welcome.nonce), &welcome.sealed);
+        let opened = Bytes::from(opened.ok_or(sealed("WELCOME"))?);
+        let mut r = Reader::new(&opened);
+        let server_transient = PublicKey(take(&mut r, "WELCOME server key")?);
+        let cookie = take::<COOKIE_LEN>(&mut r, "WELCOME cookie")?;
+
+        let vouching = shared(&given.keys.secret, &server_transient, "WELCOME")?;
+        let vouch = vouching
+            .seal(&long_nonce(VOUCH, &given.vouch_nonce), &[&given.transient.public.0, &given.server.0]);
+        let key = shared(&given.transient.secret, &server_transient, "WELCOME")?;
+        let metadata = encoded(&config.metadata());
+        let parts = [&given.keys.public.0[..], &given.vouch_nonce, &vouch, &metadata];
+        let sealed = key.seal(&short_nonce(INITIATE, 2), &parts).into();
+        Initiate { cookie, nonce: 2, sealed }.encode_frame(out);
+        self.key = Some(key);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    given: CurveServer,
+    state: ServerState,
+}
+
+#[derive(Debug)]
+enum ServerState {
+    Hello,
+    Initiate { client_transient: PublicKey, nonce: u64, cookie: [u8; COOKIE_LEN] },
+    Judging { session: Session, metadata: Metadata },
+}
+
+impl Server {
+    pub(super) const fn start(given: CurveServer) -> Self {
+        Self { given, state: ServerState::Hello }
+    }
+
+    pub(super) fn handle_command(
+        &mut self,
+        body: &Bytes,
+        config: &HandshakeConfig,
+        out: &mut Vec<u8>,
+    ) -> MechanismResult {
+        match core::mem::replace(&mut self.state, ServerState::Hello) {
+            ServerState::Hello => {
+                let hello = expect::<Hello>(body)?;
+                self.welcome(&hello, out)?;
+                Ok(Outcome::Continue)
+            }
+            ServerState::Initiate { client_transient, nonce, cookie } => {
+                let initiate = expect::<Initiate>(body)?;
+                if initiate.nonce <= nonce {
+                    return Err(HandshakeError::Nonce { got: initiate.nonce, last: nonce });
+                }
+                // The cookie that we gave, and no other: it holds C' and s' of this connection.
+                if initiate.cookie != cookie {
+                    return Err(HandshakeError::Cookie);
+                }
+                self.admit(&client_transient, &initiate, config)
+            }
+            ServerState::Judging { .. } => Err(HandshakeError::Over),
+        }
+    }
+
+    fn welcome(&mut self, hello: &Hello, out: &mut Vec<u8>) -> Result<(), HandshakeError> {
+        if hello.version != Hello::VERSION {
+            return Err(HandshakeError::CurveVersion(hello.version));
+        }
+        let given = &self.given;
+        let client_transient = PublicKey(hello.client_transient);
+        let key = shared(&given.keys.secret, &client_transient, "HELLO")?;
+        let opened = key.open(&short_nonce(HELLO, hello.nonce), &hello.signature);
+        if opened.ok_or(sealed("HELLO"))?.iter().any(|byte| *byte != 0) {
+            return Err(sealed("HELLO"));
+        }
+        // K is of this connection alone: who gets the cookie cannot open it.
+        let inner = given.cookie_key.seal(
+            &long_nonce(COOKIE, &given.cookie_nonce),
+            &[&client_transient.0, given.transient.secret.expose()],
+        );
+        let mut cookie = [0; COOKIE_LEN];
+        cookie[..16].copy_from_slice(&given.cookie_nonce);
+        cookie[16..].copy_from_slice(&inner);
+        let sealed =
+            key.seal(&long_nonce(WELCOME, &given.welcome_nonce), &[&given.transient.public.0, &cookie]);
+        let sealed = sealed.try_into().expect("a key, a cookie and their tag");
+        Welcome { nonce: given.welcome_nonce, sealed }.encode_frame(out);
+        self.state = ServerState::Initiate { client_transient, nonce: hello.nonce, cookie };
+        Ok(())
+    }
+
+    fn admit(
+        &mut self,
+        client_transient: &PublicKey,
+        initiate: &Initiate,
+        config: &HandshakeConfig,
+    ) -> MechanismResult {
+        let given = &self.given;
+        let key = shared(&given.transient.secret, client_transient, "INITIATE")?;
+        let opened = key.open(&short_nonce(INITIATE, initiate.nonce), &initiate.sealed);
+        let opened = Bytes::from(opened.ok_or(sealed("INITIATE"))?);
+        let mut r = Reader::new(&opened);
+        let client = PublicKey(take(&mut r, "INITIATE client key")?);
+        let vouch_nonce = take::<16>(&mut r, "INITIATE vouch nonce")?;
+        let vouch = take::<{ VOUCH_LEN - 16 }>(&mut r, "INITIATE vouch")?;
+        let metadata = Metadata::decode(&mut r)?;
+
+        // C vouches for C', and for nobody else than S.
+        let vouching = shared(&given.transient.secret, &client, "INITIATE")?;
+        let vouched = vouching.open(&long_nonce(VOUCH, &vouch_nonce), &vouch);
+        if vouched.ok_or(HandshakeError::Vouch)? != [client_transient.0, given.keys.public.0].concat() {
+            return Err(HandshakeError::Vouch);
+        }
+        let session = Session { key, server: true, sent: 1, received: initiate.nonce };
+        if given.authenticate {
+            self.state = ServerState::Judging { session, metadata };
+            let credentials = vec![Bytes::copy_from_slice(&client.0)];
+            return Ok(Outcome::Authenticate(AuthRequest { mechanism: Mechanism::CURVE, credentials }));
+        }
+        Ok(finish(session, metadata, config))
+    }
+
+    pub(super) fn allow(&mut self, config: &HandshakeConfig) -> MechanismResult {
+        match core::mem::replace(&mut self.state, ServerState::Hello) {
+            ServerState::Judging { session, metadata } => Ok(finish(session, metadata, config)),
+            _ => Err(HandshakeError::NobodyWaits),
+        }
+    }
+}
+
+/// READY, the first that the server counts.
+fn finish(session: Session, metadata: Metadata, config: &HandshakeConfig) -> Outcome {
+    let own = encoded(&config.metadata());
+    let sealed = session.key.seal(&short_nonce(READY, 1), &[&own]).into();
+    let answer = Ready { nonce: 1, sealed }.to_frame();
+    Outcome::Done { metadata, answer: Some(answer), session: Some(session) }
+}
