@@ -282,6 +282,31 @@ def test_cli_says_what_is_wrong(tmp_path, capsys):
     assert main(["decode", "x", "--format", "xml"]) == 2
 
 
+def test_cli_never_writes_over_a_capture(tmp_path, capsys):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap := gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes()))
+    assert main(["decode", str(path), "-o", f"{tmp_path}/../{tmp_path.name}/x.pcap"]) == 2
+    assert "one of the captures" in capsys.readouterr().err
+    assert path.read_bytes() == pcap
+
+
+@pytest.mark.parametrize("format_", ["text", "jsonl", "arrow", "parquet"])
+def test_cli_says_that_it_found_nothing(format_, tmp_path, capsys):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(bytes.fromhex("d4c3b2a1 02000400 00000000 00000000 ffff0000 01000000"))
+    assert main(["decode", str(path), "--format", format_, "-o", str(tmp_path / "out")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"zwire decode: no Zenoh in {path}; --port N where its port is known"
+
+
+def test_cli_survives_a_closed_output(tmp_path):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes()))
+    command = f'"{sys.executable}" -m zwire decode "{path}" >&-'
+    done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_cli_draws_a_bar_on_a_terminal(tmp_path):
     big = tmp_path / "big.pcap"
     packed = path("bulk").read_bytes()

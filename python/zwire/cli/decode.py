@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 EPILOG = """\
 examples:
   zwire decode traffic.pcap
@@ -72,18 +75,28 @@ def run(args: argparse.Namespace) -> int:
         if args.output is None and sys.stdout.isatty():
             return _refuse(f"{args.format} is not for terminals: give -o FILE, or a pipe", 2)
     files = ["/dev/stdin" if name == "-" else name for name in args.files]
+    if args.output is not None and any(_same(args.output, name) for name in files):
+        return _refuse(f"{args.output} is one of the captures: writing there would empty it", 2)
     decoder = decode(*files, ports=args.port)
     with _progress(decoder, args.output), _output(args.output) as out:
         match args.format:
             case "text":
-                _lines(decoder.text, out)
+                found = _lines(decoder.text, out)
             case "jsonl":
-                _lines(decoder.jsonl, out)
+                found = _lines(decoder.jsonl, out)
             case "arrow":
-                _arrow(decoder, out)
+                found = _arrow(decoder, out)
             case _:
-                _parquet(decoder, out)
+                found = _parquet(decoder, out)
+    if not found:
+        hint = "" if args.port else "; --port N where its port is known"
+        _options.say(f"zwire decode: no Zenoh in {' '.join(args.files)}{hint}")
     return 0
+
+
+def _same(output: Path, name: str) -> bool:
+    """Whether both are one file on a disk; a terminal or a pipe may be read and written."""
+    return output.is_file() and Path(name).is_file() and output.samefile(name)
 
 
 def _port(text: str) -> int:
@@ -111,27 +124,39 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _lines(more: Callable[[], bytes], out: BinaryIO) -> None:
+def _lines(more: Callable[[], bytes], out: BinaryIO) -> bool:
+    found = False
     while text := more():
         out.write(text)
         out.flush()
+        found = True
+    return found
 
 
-def _arrow(decoder: Decoder, out: BinaryIO) -> None:
+def _arrow(decoder: Decoder, out: BinaryIO) -> bool:
     import pyarrow as pa
 
     with pa.ipc.new_stream(out, pa.schema(decoder)) as writer:
-        for batch in decoder:
-            writer.write_batch(pa.record_batch(batch))
+        return _batches(decoder, writer)
 
 
-def _parquet(decoder: Decoder, out: BinaryIO) -> None:
+def _parquet(decoder: Decoder, out: BinaryIO) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(out, pa.schema(decoder)) as writer:
-        for batch in decoder:
-            writer.write_batch(pa.record_batch(batch))
+        return _batches(decoder, writer)
+
+
+def _batches(decoder: Decoder, writer: pa.ipc.RecordBatchWriter | pq.ParquetWriter) -> bool:
+    import pyarrow as pa
+
+    found = False
+    for batch in decoder:
+        table = pa.record_batch(batch)
+        writer.write_batch(table)
+        found = found or table.num_rows > 0
+    return found
 
 
 @contextlib.contextmanager
