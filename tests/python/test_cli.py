@@ -149,8 +149,21 @@ def test_sub_prints_json_lines(hub, session, subscribed):
 
 def test_sub_says_when_too_little_came(hub, subscribed):
     process = subscribed("demo/**", "-n", "1", "--timeout", "0.2")
-    process.communicate(timeout=20)
+    _, err = process.communicate(timeout=20)
     assert process.returncode == 3
+    assert err == "zwire sub: 0 of 1 came in 0.2 s\n"
+
+
+def test_queryable_says_when_too_little_came(hub, start):
+    process = start("queryable", "demo/x", "v", "-n", "2", "--timeout", "0.2", "-e", hub)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert err.splitlines()[-1] == "zwire queryable: 0 of 2 came in 0.2 s"
+
+
+def test_a_closed_output_is_no_traceback():
+    command = f'"{sys.executable}" -m zwire --version >&-'
+    assert subprocess.run(["sh", "-c", command], check=False, capture_output=True, timeout=20).stderr == b""
 
 
 @pytest.mark.parametrize(("limit", "code"), [((), 0), (("-n", "5"), 130)])
@@ -230,6 +243,15 @@ def test_a_deletion_is_an_answer(hub, capsys, start):
         (["put", "a", "x", "-e", "tcp/127.0.0.1:1"], 1, "127.0.0.1:1"),
         (["put", "a", "--file", "/does/not/exist"], 1, "/does/not/exist"),
         (["put", "a"], 2, "required"),
+        (["put", "a", "x", "-n", "0"], 2, "invalid count"),
+        (["put", "a", "x", "--interval", "-1"], 2, "invalid seconds"),
+        (["put", "a", "--lines", "-n", "2"], 2, "--lines or -n"),
+        (["put", "a", "--file", "/does/not/exist"], 1, "put: /does/not/exist: No such file"),
+        (["put", "", "x"], 2, "put: '': a key"),
+        (["put", "a", "x", "--cfg", "mode:client"], 2, "--cfg mode:client: "),
+        (["get", "a", "--timeout", "-1"], 2, "invalid seconds"),
+        (["sub", "a", "--timeout", "nan"], 2, "invalid seconds"),
+        (["router", "--mode", "client"], 2, 'not "client"'),
         (["sub", "a", "-n", "0"], 2, "invalid count"),
         (["fly"], 2, "fly"),
         ([], 2, "COMMAND"),

@@ -14,6 +14,7 @@ import argparse
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zwire import __version__
@@ -50,6 +51,7 @@ _EPILOG = "zwire COMMAND --help explains a command, with examples."
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and give its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed()
     try:
         args = _parser(arguments).parse_args(arguments)
     except SystemExit as exit_:
@@ -64,13 +66,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except KeyExprError as error:
-        key = getattr(args, "key", None) or getattr(args, "selector", None)
-        return _failed(args.command, f"{key}: {error}", 2)
+        key = getattr(args, "key", None) if hasattr(args, "key") else args.selector
+        return _failed(args.command, f"{key or repr(key)}: {error}", 2)
     except ConfigError as error:
         return _failed(args.command, error, 2)
-    except (ZwireError, OSError) as error:
+    except ZwireError as error:
         return _failed(args.command, error, 1)
+    except OSError as error:
+        named = error.filename is not None and error.strerror
+        return _failed(args.command, f"{error.filename}: {error.strerror}" if named else error, 1)
     return int(code)
+
+
+def _open_closed() -> None:
+    """Give output that a parent has closed (``>&-``) somewhere to go: commands and argparse write to it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
 def _failed(command: str, error: Exception | str, code: int) -> int:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
 """Where a hub on this machine listens unless told otherwise."""
 
+_YEAR = 366 * 86400
+"""Seconds; nobody waits longer, and no clock overflows."""
+
 CONGESTION = {
     "drop": zenoh.CongestionControl.DROP,
     "block": zenoh.CongestionControl.BLOCK,
@@ -99,7 +102,11 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
         key, colon, value = assignment.partition(":")
         if not colon:
             raise ConfigError(f"--cfg {assignment}: expected KEY:VALUE, such as mode:'\"client\"'")
-        config.insert_json5(key, value)
+        try:
+            config.insert_json5(key, value)
+        except ConfigError as error:
+            # The reader of JSON5 sees the value alone; a text without quotes is what it stumbles over most.
+            raise ConfigError(f"--cfg {assignment}: {error}") from error
     return config
 
 
@@ -164,7 +171,7 @@ def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=seconds,
         metavar="SECONDS",
         help="end after that time in any case; exit code 3 if fewer than N came",
     )
@@ -178,6 +185,22 @@ def positive(text: str) -> int:
 
 
 positive.__name__ = "count"  # argparse says "invalid count value"
+
+
+def seconds(text: str) -> float:
+    """Read a time to wait: 0 or more, and no longer than a year."""
+    number = float(text)
+    if not 0 <= number <= _YEAR:
+        raise ValueError
+    return number
+
+
+def too_few(command: str, came: int, args: argparse.Namespace) -> int:
+    """Say that the time was up first, and give the exit code of that."""
+    if args.count is None:
+        return 0
+    say(f"zwire {command}: {came} of {args.count} came in {args.timeout:g} s")
+    return 3
 
 
 def say(line: str) -> None:

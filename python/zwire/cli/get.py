@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="which of several answers on one key count (default: auto)",
     )
-    parser.add_argument("--timeout", type=float, default=10, metavar="SECONDS", help="default: 10")
+    parser.add_argument("--timeout", type=_options.seconds, default=10, metavar="SECONDS", help="default: 10")
     _format.add_format(parser)
     _options.add_network(parser)
 

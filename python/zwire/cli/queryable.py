@@ -64,7 +64,7 @@ def _answer_all(args: argparse.Namespace) -> int:
                     print(_shown(query), flush=True)
                     _answer(query, args)
             except TimedOut:
-                return 0 if args.count is None else 3
+                return _options.too_few("queryable", answered, args)
             answered += 1
     return 0
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import TYPE_CHECKING
 
+from zwire import zenoh
 from zwire.cli import _options
+from zwire.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
@@ -31,9 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the hub until somebody ends it."""
+    config = _options.session_config(args)
+    if (mode := json.loads(config.get_json("mode"))) != "router":
+        raise ConfigError(f'a hub has mode "router", not "{mode}"')
     with _options.stop_signals():
         try:
-            with _options.open_session(args) as session:
+            with zenoh.open(config) as session:
                 for endpoint in session.listening():
                     print(endpoint, flush=True)
                 _options.say(f"hub {session.zid()} is ready, Ctrl-C ends it")

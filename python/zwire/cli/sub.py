@@ -58,7 +58,7 @@ def _print(subscriber: Subscriber[Handler[Sample]], args: argparse.Namespace) ->
     while missing is None or missing > 0:
         left = None if end is None else end - time.monotonic()
         if left is not None and left <= 0:
-            return 0 if missing is None else 3
+            return _options.too_few("sub", (args.count or 0) - (missing or 0), args)
         at_most = _AT_ONCE if missing is None else min(_AT_ONCE, missing)
         samples = subscriber.recv_many(at_most, timeout=left)
         sys.stdout.write("".join(f"{line(sample)}\n" for sample in samples))
