@@ -25,3 +25,17 @@ pub const MAX_TUPLE_VALUE: usize = 1024;
 
 /// Most octets of the data of an INFO: zyre cuts there.
 pub const MAX_LOG_INFO: usize = 254;
+
+/// Most peers of a node by default. Each costs about one KiB and, at the driver, a connection each way.
+pub const MAX_PEERS: usize = 10_000;
+
+/// Most peers of which there is nothing but a beacon or a tuple, by default. Anybody can make up a UUID;
+/// each costs a connection attempt. When there are as many, a newcomer takes the place of the oldest.
+pub const MAX_UNANSWERED: usize = 4096;
+
+/// Most peers of the first generations that are remembered after they were given up. There are none
+/// left in the world but those that somebody keeps on purpose.
+pub const MAX_GIVEN_UP: usize = 256;
+
+/// Most collectors that a node sends its log to; each costs a connection.
+pub const MAX_COLLECTORS: usize = 16;

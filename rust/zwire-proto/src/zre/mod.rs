@@ -3,6 +3,7 @@
 //! | Module | What |
 //! | --- | --- |
 //! | [`wire`] | beacons, messages, ZRE/LOG and gossip: bytes and nothing else |
+//! | [`node`] | the machine: discovery, peers, groups, liveness, elections, log |
 //! | [`generation`] | which of the published and unpublished forms a peer speaks |
 //! | [`uuid`] | who a node is |
 //! | [`z85`] | keys as text |
@@ -13,11 +14,13 @@
 
 pub mod generation;
 pub mod limits;
+pub mod node;
 pub mod uuid;
 pub mod wire;
 pub mod z85;
 
 pub use generation::{Generation, Generations};
+pub use node::{Node, NodeConfig};
 pub use uuid::Uuid;
 
 /// The UDP port of discovery, ZRE-DISC of the IANA.

@@ -1,0 +1,119 @@
+//! What a node is told before it starts.
+
+use super::super::{Generations, Uuid, limits};
+use crate::Text;
+use core::{net::IpAddr, time::Duration};
+
+/// An address of this machine, and what network it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The address that peers of this network are told.
+    pub address: IpAddr,
+    /// How many leading bits of an address tell the network.
+    pub prefix: u8,
+}
+
+impl Interface {
+    /// Whether an address belongs to the same network.
+    #[must_use]
+    pub fn contains(&self, other: IpAddr) -> bool {
+        let (own, other, width) = match (self.address, other) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => (own.to_bits().into(), other.to_bits().into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits(), other.to_bits(), 128),
+            _ => return false,
+        };
+        let differ: u128 = own ^ other;
+        differ.checked_shr(width - u32::from(self.prefix).min(width)).unwrap_or(0) == 0
+    }
+}
+
+/// The configuration of a [`Node`](super::Node). The times are those of `zre` 22, last column.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Who it is; a new one for each start.
+    pub uuid: Uuid,
+    /// Its name; by default the first six digits of the UUID.
+    pub name: Text,
+    /// Headers of its HELLO.
+    pub headers: Vec<(Text, Text)>,
+    /// What it speaks. With several it waits for the HELLO of a peer before it says its own.
+    pub generations: Generations,
+    /// Where it can be reached, and where it sends beacons.
+    pub interfaces: Vec<Interface>,
+    /// The port of its ROUTER.
+    pub mailbox: u16,
+    /// `tcp://host:port` to tell instead of interface and mailbox, behind an address translation.
+    pub advertise: Option<Text>,
+    /// How often it sends a beacon; `None`: never, it is found by gossip or by HELLO.
+    pub beacon_interval: Option<Duration>,
+    /// After how long without a sign of life a peer is evasive and gets a PING.
+    pub evasive: Duration,
+    /// After how long without a sign of life a peer is gone.
+    pub expired: Duration,
+    /// How often an evasive peer gets a PING; also how long until a failed connection is tried again.
+    pub ping_interval: Duration,
+    /// How long a node of several generations waits for the HELLO of a peer.
+    pub detection_wait: Duration,
+    /// The CURVE key of a node that speaks nothing else (RFC 43). Only for generations from 36/ZRE on.
+    pub public_key: Option<[u8; 32]>,
+    /// Where this node collects the log of others (ZRE/LOG).
+    pub collector: Option<Text>,
+    /// Whether each message sent and received is logged too, as zyre 1.0.0 does when it is verbose.
+    pub log_traffic: bool,
+    /// Whether all peers from 36/ZRE on know ELECT, LEADER and GOODBYE. Otherwise a peer gets them when
+    /// it has sent one: they cost the session with pyre.
+    pub drafts: bool,
+    /// After how many messages a session is begun anew. Needed with pyre, which counts to 65534.
+    pub renew_after: Option<u16>,
+    /// Most peers.
+    pub max_peers: usize,
+    /// Most peers that have not said HELLO.
+    pub max_unanswered: usize,
+}
+
+impl NodeConfig {
+    /// The defaults. There is no address in them.
+    #[must_use]
+    pub fn new(uuid: Uuid) -> Self {
+        Self {
+            uuid,
+            name: Text::from(&uuid.to_string()[..6]),
+            headers: Vec::new(),
+            generations: Generations::default(),
+            interfaces: Vec::new(),
+            mailbox: 49152,
+            advertise: None,
+            beacon_interval: Some(Duration::from_secs(1)),
+            evasive: Duration::from_secs(5),
+            expired: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(1),
+            detection_wait: Duration::from_millis(300),
+            public_key: None,
+            collector: None,
+            log_traffic: false,
+            drafts: false,
+            renew_after: None,
+            max_peers: limits::MAX_PEERS,
+            max_unanswered: limits::MAX_UNANSWERED,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        let of = |address: &str, prefix| Interface { address: address.parse().unwrap(), prefix };
+        let lan = of("10.99.0.3", 24);
+        assert!(lan.contains("10.99.0.200".parse().unwrap()));
+        assert!(!lan.contains("10.99.1.3".parse().unwrap()));
+        assert!(!lan.contains("fe80::1".parse().unwrap()));
+        assert!(of("10.0.0.1", 0).contains("192.168.0.1".parse().unwrap()));
+        assert!(!of("10.0.0.1", 32).contains("10.0.0.2".parse().unwrap()));
+        assert!(!of("10.0.0.1", 99).contains("10.0.0.2".parse().unwrap()));
+        assert!(of("fe80::1", 64).contains("fe80::2".parse().unwrap()));
+        assert!(of("fe80::1", 0).contains("::1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,257 @@
+//! News of peers: beacons, tuples of gossip, endpoints of a configuration (`zre` 5, 6, 7, 11.8).
+
+use super::{
+    super::{
+        Generation, Uuid,
+        wire::{Beacon, Body},
+    },
+    Action, EventKind, Node, NodeError, endpoint_of,
+    peer::Peer,
+};
+use crate::Now;
+use bytes::Bytes;
+use core::{net::IpAddr, time::Duration};
+
+/// How often the goodbye is said, and in what distance: UDP may lose it (`zre` 22).
+const GOODBYES: u8 = 3;
+const GOODBYE_INTERVAL: Duration = Duration::from_millis(25);
+
+/// How long a peer may leave its first HELLO unsent before a newcomer can take its place.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long peers of the first generations need to forget a node that said goodbye (`zre` 15.5).
+pub(super) const QUIET: Duration = Duration::from_millis(300);
+
+impl Node {
+    /// A datagram came to the port of discovery. What is no beacon is dropped without a word.
+    pub fn handle_beacon(&mut self, now: Now, source: IpAddr, datagram: &Bytes) {
+        if self.check_running().is_err() {
+            return;
+        }
+        let Ok(beacon) = Beacon::decode(datagram) else {
+            self.stats.beacons_malformed += 1;
+            return;
+        };
+        if beacon.uuid == self.config.uuid {
+            self.stats.beacons_own += 1;
+            return;
+        }
+        // "A secure node ignores v1 beacons and a plain node ignores v3 beacons."
+        if beacon.public_key.is_some() != self.config.public_key.is_some() {
+            self.stats.beacons_security += 1;
+            return;
+        }
+        self.stats.beacons_in += 1;
+        if beacon.port == 0 {
+            self.exit(now, &beacon.uuid);
+            return;
+        }
+        let endpoint = endpoint_of(source, beacon.port);
+        if self.peers.contains_key(&beacon.uuid) {
+            self.handle_known_beacon(now, beacon.uuid, endpoint);
+        } else {
+            self.find(now, beacon.uuid, endpoint, beacon.public_key);
+        }
+    }
+
+    /// Gossip or a configuration names a peer. Unlike a beacon that is no sign of life.
+    pub fn handle_found(&mut self, now: Now, uuid: Uuid, endpoint: Bytes, public_key: Option<[u8; 32]>) {
+        let own = uuid == self.config.uuid || endpoint == self.own_endpoint(super::ip_of(&endpoint));
+        if own || self.peers.contains_key(&uuid) || self.check_running().is_err() {
+            return;
+        }
+        if public_key.is_some() != self.config.public_key.is_some() {
+            self.stats.beacons_security += 1;
+            return;
+        }
+        self.find(now, uuid, endpoint, public_key);
+    }
+
+    /// "A live session wins; if the session is dead or expired, replace it" (`zre` 16.10).
+    fn handle_known_beacon(&mut self, now: Now, uuid: Uuid, endpoint: Bytes) {
+        let Some(peer) = self.peers.get_mut(&uuid) else { return };
+        // A node with several interfaces beacons from each: let the first address have its time.
+        let alive = match peer.session {
+            Some(_) => !peer.evasive && peer.dealer.is_some(),
+            None => now.mono < peer.since + PATIENCE,
+        };
+        peer.sign_of_life(now.mono);
+        if !alive && peer.endpoint != endpoint {
+            if peer.session.as_ref().is_some_and(|session| session.generation.is_legacy()) {
+                return self.restart_with_legacy(now);
+            }
+            let public_key = peer.public_key;
+            self.exit(now, &uuid);
+            self.find(now, uuid, endpoint, public_key);
+        }
+    }
+
+    fn find(&mut self, now: Now, uuid: Uuid, endpoint: Bytes, public_key: Option<[u8; 32]>) {
+        if self.quiet_until.is_some_and(|until| now.mono < until) {
+            return;
+        }
+        if self.given_up.remove(&uuid) {
+            return self.restart_with_legacy(now);
+        }
+        self.purge(now, &endpoint, &uuid);
+        if self.unanswered.len() >= self.config.max_unanswered || self.peers.len() >= self.config.max_peers {
+            self.stats.unanswered_dropped += 1;
+            match self.unanswered.first().copied() {
+                Some((since, oldest)) if since + PATIENCE <= now.mono => self.exit(now, &oldest),
+                _ => return,
+            }
+        }
+        self.insert(now, uuid, endpoint, public_key);
+        match self.first_generation() {
+            Some(generation) => self.open(now, &uuid, generation),
+            None => {
+                let at = now.mono + self.config.detection_wait;
+                if let Some(peer) = self.peers.get_mut(&uuid) {
+                    peer.detect_at = Some(at);
+                }
+                self.wake(at);
+            }
+        }
+        self.wake(now.mono + self.config.expired);
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        now: Now,
+        uuid: Uuid,
+        endpoint: Bytes,
+        public_key: Option<[u8; 32]>,
+    ) -> &mut Peer {
+        self.unanswered.insert((now.mono, uuid));
+        self.endpoints.insert(endpoint.clone(), uuid);
+        self.peers.entry(uuid).or_insert(Peer::new(now.mono, endpoint, public_key))
+    }
+
+    /// What to say to a peer that has said nothing; `None`: wait for it, there are several ways.
+    fn first_generation(&self) -> Option<Generation> {
+        let mut all = self.config.generations.iter();
+        let first = all.next();
+        if all.next().is_some() { None } else { first }
+    }
+
+    /// What to say to a peer that has still said nothing. 36/ZRE is harmless to all (`zre` 15.2).
+    pub(super) fn optimistic_generation(&self) -> Option<Generation> {
+        [Generation::Rfc36, Generation::Rfc43, Generation::Rfc20, Generation::Zyre1]
+            .into_iter()
+            .find(|generation| self.config.generations.contains(*generation))
+    }
+
+    /// "New UUID on an endpoint in use: disconnect the old peer (as zyre), raise EXIT" (`zre` 16.11).
+    pub(super) fn purge(&mut self, now: Now, endpoint: &Bytes, uuid: &Uuid) {
+        if let Some(other) = self.endpoints.get(endpoint).copied()
+            && other != *uuid
+        {
+            self.exit(now, &other);
+        }
+    }
+
+    /// Forgets a peer; `Exit` if it had entered.
+    pub(super) fn exit(&mut self, now: Now, uuid: &Uuid) {
+        if !self.peers.contains_key(uuid) {
+            return;
+        }
+        self.close_session(now, uuid);
+        let Some(peer) = self.peers.remove(uuid) else { return };
+        self.unanswered.remove(&(peer.since, *uuid));
+        if let Some(dealer) = peer.dealer {
+            self.dealers.remove(&dealer.id);
+            self.actions.push_back(Action::Disconnect { dealer: dealer.id });
+        }
+        if self.endpoints.get(&peer.endpoint) == Some(uuid) {
+            self.endpoints.remove(&peer.endpoint);
+        }
+    }
+
+    /// Beacons that are due.
+    pub(super) fn beacon(&mut self, now: Now) {
+        let (Some(at), Some(interval)) = (self.next_beacon, self.config.beacon_interval) else { return };
+        if now.mono < at || self.goodbyes.is_some() {
+            return;
+        }
+        self.quiet_until = None;
+        self.send_beacons(self.config.mailbox);
+        self.next_beacon = Some(now.mono + interval);
+    }
+
+    fn send_beacons(&mut self, port: u16) {
+        let beacon = Beacon { uuid: self.config.uuid, port, public_key: self.config.public_key };
+        let datagram = beacon.encode();
+        for interface in 0..self.config.interfaces.len() {
+            self.stats.beacons_out += 1;
+            self.actions.push_back(Action::Beacon { interface, datagram: datagram.clone() });
+        }
+    }
+
+    /// Peers of the first generations abort when anything is out of order, also at a second HELLO. So
+    /// this node leaves, which they do not check, and comes back (`zre` 15.5). All peers notice.
+    pub(super) fn restart_with_legacy(&mut self, now: Now) {
+        let legacy = |peer: &Peer| match (&peer.session, &peer.dealer) {
+            (Some(session), _) => session.generation.is_legacy(),
+            (None, Some(dealer)) => dealer.generation.is_legacy(),
+            (None, None) => false,
+        };
+        let all: Vec<Uuid> =
+            self.peers.iter().filter(|(_, peer)| legacy(peer)).map(|(uuid, _)| *uuid).collect();
+        all.iter().for_each(|uuid| self.exit(now, uuid));
+        if self.config.beacon_interval.is_some() && self.quiet_until.is_none() {
+            self.send_beacons(0);
+            self.quiet_until = Some(now.mono + QUIET);
+            self.next_beacon = self.quiet_until;
+        }
+    }
+
+    /// Leaves the network: says goodbye, three times in 50 ms, then closes everything and raises `Stop`.
+    ///
+    /// # Errors
+    /// It is stopped.
+    pub fn stop(&mut self, now: Now) -> Result<(), NodeError> {
+        self.check_running()?;
+        self.goodbyes = Some(GOODBYES);
+        self.next_beacon = Some(now.mono);
+        self.next_check = None;
+        if self.config.beacon_interval.is_none() {
+            // Nobody hears a beacon: those who know GOODBYE get one, the others let us expire.
+            let all: Vec<Uuid> = self.peers.keys().copied().collect();
+            for uuid in all {
+                if self.knows_drafts(&uuid) {
+                    let _queued = self.send(now, &uuid, Body::Goodbye);
+                }
+            }
+        }
+        self.say_goodbye(now);
+        Ok(())
+    }
+
+    pub(super) fn say_goodbye(&mut self, now: Now) {
+        let (Some(left), Some(at)) = (self.goodbyes, self.next_beacon) else { return };
+        if now.mono < at {
+            return;
+        }
+        if left > 0 {
+            if self.config.beacon_interval.is_some() {
+                self.send_beacons(0);
+            }
+            self.goodbyes = Some(left - 1);
+            self.next_beacon = Some(now.mono + GOODBYE_INTERVAL);
+            return;
+        }
+        self.next_beacon = None;
+        self.goodbyes = None;
+        self.stopped = true;
+        for (_, peer) in core::mem::take(&mut self.peers) {
+            if let Some(dealer) = peer.dealer {
+                self.actions.push_back(Action::Disconnect { dealer: dealer.id });
+            }
+        }
+        for (endpoint, _) in core::mem::take(&mut self.collectors) {
+            self.actions.push_back(Action::DisconnectLog { endpoint });
+        }
+        (self.unanswered, self.endpoints, self.dealers) = Default::default();
+        self.event(&self.config.uuid.clone(), EventKind::Stop);
+    }
+}

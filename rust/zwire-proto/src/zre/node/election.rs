@@ -1,0 +1,210 @@
+//! Who leads a group: an echo algorithm with extinction, drafts of zyre 2.0.1 and later (`zre` 12).
+//!
+//! The smallest id wins. Each node of the group takes part, whether it wants to lead or not. ELECT and
+//! LEADER go only to peers that know them, and to others as soon as they show that they do.
+
+use super::{
+    super::{
+        Generation, Uuid,
+        wire::{Body, Elect, Leader},
+    },
+    EventKind, Node, NodeError,
+    peer::lossy,
+};
+use crate::{Now, Text};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+
+/// What a node knows of one group.
+#[derive(Debug, Default)]
+pub(super) struct Election {
+    /// This node wants to lead.
+    contest: bool,
+    wave: Option<Wave>,
+    leader: Option<Uuid>,
+}
+
+/// The candidate that is the best so far.
+#[derive(Debug)]
+struct Wave {
+    candidate: Uuid,
+    /// Who told; `None`: this node is the candidate.
+    father: Option<Uuid>,
+    /// Who was told.
+    told: BTreeSet<Uuid>,
+    /// Who told us of it, and of its victory.
+    heard: BTreeSet<Uuid>,
+    led: BTreeSet<Uuid>,
+    /// It went back.
+    echoed: bool,
+}
+
+impl Wave {
+    fn new(candidate: Uuid, father: Option<Uuid>) -> Self {
+        let (told, heard, led) = Default::default();
+        Self { candidate, father, told, heard, led, echoed: false }
+    }
+}
+
+impl Node {
+    /// Wants to lead a group from now on. All its members have to know elections: pyre and zyre up to
+    /// 2.0.0 do not, and with one of them nobody is ever elected.
+    ///
+    /// # Errors
+    /// This node is not in the group, or in too many elections.
+    pub fn contest(&mut self, now: Now, group: &Text) -> Result<(), NodeError> {
+        self.check_running()?;
+        if !self.groups.contains(group) {
+            return Err(NodeError::NotInGroup { group: group.clone() });
+        }
+        let own = self.config.uuid;
+        let election = self.elections.entry(group.clone()).or_default();
+        election.contest = true;
+        if election.leader.is_none_or(|leader| own < leader) {
+            self.start_election(now, group);
+        }
+        Ok(())
+    }
+
+    /// Who leads a group, as far as this node knows.
+    #[must_use]
+    pub fn leader(&self, group: &str) -> Option<Uuid> {
+        self.elections.get(group)?.leader
+    }
+
+    pub(super) fn knows_drafts(&self, uuid: &Uuid) -> bool {
+        let Some(peer) = self.peers.get(uuid) else { return false };
+        let young = peer.dealer.as_ref().is_some_and(|dealer| dealer.generation >= Generation::Rfc36);
+        young && (peer.drafts || self.config.drafts)
+    }
+
+    fn start_election(&mut self, now: Now, group: &Text) {
+        let own = self.config.uuid;
+        let Some(election) = self.elections.get_mut(group).filter(|election| election.contest) else {
+            return;
+        };
+        // A wave of ours goes on, and one of a better candidate wins anyway.
+        if election.wave.as_ref().is_none_or(|wave| own < wave.candidate) {
+            election.wave = Some(Wave::new(own, None));
+            election.leader = None;
+        }
+        self.spread(now, group);
+    }
+
+    /// Tells the candidate to all members that know elections and were not told.
+    fn spread(&mut self, now: Now, group: &Text) {
+        let members: Vec<Uuid> = self.peers_of(group).filter(|uuid| self.knows_drafts(uuid)).collect();
+        for uuid in members {
+            let Some(wave) = self.elections.get_mut(group).and_then(|e| e.wave.as_mut()) else { return };
+            if wave.father != Some(uuid) && wave.told.insert(uuid) {
+                let challenger = Bytes::copy_from_slice(&wave.candidate.to_hex());
+                self.tell(now, &uuid, group, Some(challenger), None);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Now, uuid: &Uuid, group: &Text, elect: Option<Bytes>, lead: Option<Bytes>) {
+        let group = Bytes::copy_from_slice(group.as_bytes());
+        if let Some(challenger) = elect {
+            let _told = self.send(now, uuid, Body::Elect(Elect { group, challenger }));
+        } else if let Some(leader) = lead {
+            let _told = self.send(now, uuid, Body::Leader(Leader { group, leader }));
+        }
+    }
+
+    pub(super) fn handle_elect(&mut self, now: Now, uuid: &Uuid, elect: &Elect) {
+        let group = lossy(&elect.group);
+        let Some(challenger) = Uuid::from_hex(&elect.challenger) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if !self.groups.contains(&group) {
+            return;
+        }
+        let own = self.config.uuid;
+        let election = self.elections.entry(group.clone()).or_default();
+        if election.contest && own < challenger && election.wave.is_none() {
+            // A worse candidate has missed that we want to lead.
+            self.start_election(now, &group);
+            return;
+        }
+        let starts = match &election.wave {
+            None => true,
+            // The last election is decided, though not all of it has arrived here.
+            Some(wave) if challenger == wave.candidate => {
+                !wave.led.is_empty() && wave.heard.contains(uuid) && challenger != own
+            }
+            Some(wave) => challenger < wave.candidate,
+        };
+        if starts {
+            election.wave = Some(Wave::new(challenger, Some(*uuid)));
+        }
+        if let Some(wave) = election.wave.as_mut().filter(|wave| wave.candidate == challenger) {
+            wave.heard.insert(*uuid);
+        }
+        self.spread(now, &group);
+        self.echo(now, &group);
+    }
+
+    /// When all members have told us the candidate, its wave goes back to where it came from; where it
+    /// came from us, we lead.
+    fn echo(&mut self, now: Now, group: &Text) {
+        let members: BTreeSet<Uuid> = self.peers_of(group).collect();
+        let Some(wave) = self.elections.get_mut(group).and_then(|e| e.wave.as_mut()) else { return };
+        if wave.echoed || members.is_empty() || !wave.heard.is_superset(&members) {
+            return;
+        }
+        wave.echoed = true;
+        let id = Bytes::copy_from_slice(&wave.candidate.to_hex());
+        match wave.father {
+            Some(father) => self.tell(now, &father, group, Some(id), None),
+            None => members.iter().for_each(|member| self.tell(now, member, group, None, Some(id.clone()))),
+        }
+    }
+
+    pub(super) fn handle_leader(&mut self, now: Now, uuid: &Uuid, leader: &Leader) {
+        let group = lossy(&leader.group);
+        let Some(winner) = Uuid::from_hex(&leader.leader) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let own = self.config.uuid;
+        let members: BTreeSet<Uuid> = self.peers_of(&group).collect();
+        // Without an election in progress it means nothing.
+        let Some(wave) = self.elections.get_mut(&group).and_then(|e| e.wave.as_mut()) else { return };
+        let first = wave.led.is_empty();
+        wave.led.insert(*uuid);
+        let over = wave.led.is_superset(&members);
+        if first && winner != own {
+            for member in members.iter().filter(|member| self.knows_drafts(member)).collect::<Vec<_>>() {
+                self.tell(now, member, &group, None, Some(leader.leader.clone()));
+            }
+        }
+        if over && let Some(election) = self.elections.get_mut(&group) {
+            election.wave = None;
+            election.leader = Some(winner);
+            self.event(&winner, EventKind::Leader { group });
+        }
+    }
+
+    /// "whenever a peer joins the group"
+    pub(super) fn member_joined(&mut self, now: Now, group: &Text) {
+        self.start_election(now, group);
+    }
+
+    /// "and when the current leader leaves"; also when an election needs somebody who is gone.
+    pub(super) fn member_left(&mut self, now: Now, group: &Text, uuid: &Uuid) {
+        let Some(election) = self.elections.get_mut(group) else { return };
+        let led = election.leader == Some(*uuid);
+        if led {
+            election.leader = None;
+        }
+        let needed = |wave: &Wave| wave.candidate == *uuid || wave.father == Some(*uuid);
+        if led || election.wave.as_ref().is_some_and(needed) {
+            election.wave = None;
+            self.start_election(now, group);
+        } else {
+            self.echo(now, group);
+        }
+    }
+}

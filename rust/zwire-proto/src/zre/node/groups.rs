@@ -1,0 +1,128 @@
+//! Groups, ours and those of others, and what is said in them (`zre` 11.4, 11.5).
+
+use super::{
+    super::{
+        Uuid, limits,
+        wire::{Body, EncodeError, Join, Leave, Shout, Whisper},
+    },
+    EventKind, Node, NodeError, Shouted,
+};
+use crate::{Now, Text};
+use bytes::Bytes;
+
+impl Node {
+    /// Joins a group and tells all peers; `false`: the node is in it already.
+    ///
+    /// # Errors
+    /// A name that peers could not be told, or more groups than fit into a HELLO.
+    pub fn join(&mut self, now: Now, group: &Text) -> Result<bool, NodeError> {
+        self.check_running()?;
+        self.check_group(group)?;
+        if !self.groups.insert(group.clone()) {
+            return Ok(false);
+        }
+        for generation in self.config.generations.iter() {
+            if let Err(error) = self.hello(generation, None).encode(generation) {
+                self.groups.remove(group);
+                return Err(error.into());
+            }
+        }
+        // "incremented each time the peer joins or leaves a group"
+        self.status = self.status.wrapping_add(1);
+        let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
+        self.tell_all(now, &Body::Join(Join { group: octets, status }));
+        self.log_group(now, group, true);
+        Ok(true)
+    }
+
+    /// Leaves a group and tells all peers; `false`: the node is not in it.
+    ///
+    /// # Errors
+    /// The node is stopped.
+    pub fn leave(&mut self, now: Now, group: &Text) -> Result<bool, NodeError> {
+        self.check_running()?;
+        if !self.groups.remove(group) {
+            return Ok(false);
+        }
+        self.elections.remove(group);
+        self.status = self.status.wrapping_add(1);
+        let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
+        self.tell_all(now, &Body::Leave(Leave { group: octets, status }));
+        self.log_group(now, group, false);
+        Ok(true)
+    }
+
+    /// To everybody who has our HELLO: what is told before it is in it.
+    fn tell_all(&mut self, now: Now, body: &Body) {
+        let all: Vec<Uuid> =
+            self.peers.iter().filter(|(_, peer)| peer.dealer.is_some()).map(|(uuid, _)| *uuid).collect();
+        for uuid in all {
+            let _told = self.send(now, &uuid, body.clone());
+        }
+    }
+
+    /// Sends a content to one peer.
+    ///
+    /// # Errors
+    /// No such peer, no connection to it, or a content that its generation does not have.
+    pub fn whisper(&mut self, now: Now, peer: &Uuid, content: Vec<Bytes>) -> Result<(), NodeError> {
+        self.check_running()?;
+        if self.peers.get(peer).is_none_or(|peer| peer.session.is_none()) {
+            return Err(NodeError::UnknownPeer { peer: *peer });
+        }
+        self.send(now, peer, Body::Whisper(Whisper { content }))
+    }
+
+    /// Sends a content to each peer of a group. This node need not be in it.
+    ///
+    /// # Errors
+    /// A name or a content that no peer could be told.
+    pub fn shout(&mut self, now: Now, group: &Text, content: Vec<Bytes>) -> Result<Shouted, NodeError> {
+        self.check_running()?;
+        self.check_group(group)?;
+        if content.is_empty() {
+            return Err(EncodeError::NoContent { message: "SHOUT" }.into());
+        }
+        let members: Vec<Uuid> = self.peers_of(group).collect();
+        let body = Body::Shout(Shout { group: Bytes::copy_from_slice(group.as_bytes()), content });
+        let mut shouted = Shouted::default();
+        for uuid in members {
+            match self.send(now, &uuid, body.clone()) {
+                Ok(()) => shouted.queued += 1,
+                Err(NodeError::Encode(EncodeError::MultiFrame { .. })) => shouted.refused += 1,
+                Err(NodeError::NotResponding { .. }) => shouted.not_responding += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(shouted)
+    }
+
+    pub(super) fn handle_join(&mut self, now: Now, uuid: &Uuid, group: Text, status: u8) {
+        self.check_status(uuid, status);
+        let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.as_mut()) else { return };
+        if session.groups.len() >= limits::MAX_GROUPS || group.is_empty() {
+            self.stats.groups_dropped += 1;
+        } else if session.groups.insert(group.clone()) {
+            self.member_joined(now, &group);
+            self.event(uuid, EventKind::Join { group });
+        }
+    }
+
+    pub(super) fn handle_leave(&mut self, now: Now, uuid: &Uuid, group: Text, status: u8) {
+        self.check_status(uuid, status);
+        let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.as_mut()) else { return };
+        if session.groups.remove(&group) {
+            self.member_left(now, &group, uuid);
+            self.event(uuid, EventKind::Leave { group });
+        }
+    }
+
+    /// "Never send a wrong one; never abort" (`zre` 16.9): what the sender counts is right.
+    fn check_status(&mut self, uuid: &Uuid, status: u8) {
+        let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.as_mut()) else { return };
+        if session.status.wrapping_add(1) != status {
+            self.stats.status_repaired += 1;
+        }
+        session.status = status;
+    }
+}

@@ -1,0 +1,101 @@
+//! ZRE/LOG: what this node tells the collectors that its peers announce (`zre` 13.1).
+
+use super::{
+    super::{
+        Uuid, limits,
+        wire::{Log, LogEvent, Message, MessageId, log_hash},
+    },
+    Action, Node,
+};
+use crate::{Now, Text};
+
+impl Node {
+    /// The hash of `ip:port`, for this node and for peers alike, so that a collector can tell who is
+    /// who. zyre hashes peers with their scheme.
+    fn hash_of(endpoint: &[u8]) -> u16 {
+        log_hash(endpoint.strip_prefix(b"tcp://").unwrap_or(endpoint))
+    }
+
+    fn log(&mut self, now: Now, event: LogEvent, peer: u16, data: &str) {
+        if self.collectors.is_empty() {
+            return;
+        }
+        let node = Self::hash_of(&self.own_endpoint(None));
+        // A group or an endpoint with a zero octet is no text; there is nothing to say about it.
+        if let Ok(frame) = Log::info(event, node, peer, now.wall, data).encode() {
+            self.actions.push_back(Action::Log { frame });
+        }
+    }
+
+    fn hash_of_peer(&self, uuid: &Uuid) -> u16 {
+        self.peer_address(uuid).map_or(0, |address| Self::hash_of(address.as_bytes()))
+    }
+
+    /// An own change: JOIN or LEAVE.
+    pub(super) fn log_group(&mut self, now: Now, group: &Text, joined: bool) {
+        self.log(now, if joined { LogEvent::JOIN } else { LogEvent::LEAVE }, 0, group);
+    }
+
+    /// A peer came or went.
+    pub(super) fn log_peer(&mut self, now: Now, uuid: &Uuid, entered: bool) {
+        let Some(address) = self.peer_address(uuid).cloned() else { return };
+        let event = if entered { LogEvent::ENTER } else { LogEvent::EXIT };
+        self.log(now, event, Self::hash_of(address.as_bytes()), &address);
+    }
+
+    pub(super) fn log_sent(&mut self, now: Now, uuid: &Uuid, id: MessageId, sequence: u16) {
+        if self.config.log_traffic {
+            let data = format!("seq={sequence} command={}", command(id));
+            self.log(now, LogEvent::SEND, self.hash_of_peer(uuid), &data);
+        }
+    }
+
+    pub(super) fn log_received(&mut self, now: Now, uuid: &Uuid, message: &Message) {
+        if self.config.log_traffic {
+            let data = format!("seq={} command={}", message.sequence, command(message.body.id()));
+            self.log(now, LogEvent::RECV, self.hash_of_peer(uuid), &data);
+        }
+    }
+
+    /// A peer that has entered may announce a collector.
+    pub(super) fn connect_log(&mut self, uuid: &Uuid) {
+        let session = self.peers.get(uuid).and_then(|peer| peer.session.as_ref());
+        let Some(endpoint) = session.and_then(|session| session.collector.clone()) else { return };
+        let known = self.collectors.contains_key(&endpoint);
+        if !known && self.collectors.len() >= limits::MAX_COLLECTORS {
+            return;
+        }
+        self.collectors.entry(endpoint.clone()).or_default().insert(*uuid);
+        if !known {
+            self.actions.push_back(Action::ConnectLog { endpoint });
+        }
+    }
+
+    pub(super) fn disconnect_log(&mut self, uuid: &Uuid) {
+        let session = self.peers.get(uuid).and_then(|peer| peer.session.as_ref());
+        let Some(endpoint) = session.and_then(|session| session.collector.clone()) else { return };
+        let Some(announcers) = self.collectors.get_mut(&endpoint) else { return };
+        announcers.remove(uuid);
+        if announcers.is_empty() {
+            self.collectors.remove(&endpoint);
+            self.actions.push_back(Action::DisconnectLog { endpoint });
+        }
+    }
+}
+
+/// The name of a message, as zyre writes it.
+const fn command(id: MessageId) -> &'static str {
+    match id {
+        MessageId::HELLO => "HELLO",
+        MessageId::WHISPER => "WHISPER",
+        MessageId::SHOUT => "SHOUT",
+        MessageId::JOIN => "JOIN",
+        MessageId::LEAVE => "LEAVE",
+        MessageId::PING => "PING",
+        MessageId::PING_OK => "PING_OK",
+        MessageId::ELECT => "ELECT",
+        MessageId::LEADER => "LEADER",
+        MessageId::GOODBYE => "GOODBYE",
+        _ => "?",
+    }
+}

@@ -1,0 +1,304 @@
+//! The node: finds peers, keeps a session with each, knows their groups (RFC 20, 36, 43; `zre` 11, 15).
+//!
+//! | File | What |
+//! | --- | --- |
+//! | `discovery` | beacons and other news of peers; leaving |
+//! | `sessions` | HELLO, sequences, restarts, what to do after a loss |
+//! | `groups` | joining, leaving, whispering, shouting; the groups of others |
+//! | `liveness` | evasive, silent, expired; failed connections |
+//! | `election` | who leads a group |
+//! | `log` | ZRE/LOG |
+//!
+//! | Family | Methods |
+//! | --- | --- |
+//! | input | [`handle_beacon`](Node::handle_beacon), [`handle_found`](Node::handle_found), [`handle_message`](Node::handle_message), [`handle_dealer_failed`](Node::handle_dealer_failed), [`handle_timeout`](Node::handle_timeout) |
+//! | command | [`join`](Node::join), [`leave`](Node::leave), [`whisper`](Node::whisper), [`shout`](Node::shout), [`contest`](Node::contest), [`stop`](Node::stop) |
+//! | output | [`poll_action`](Node::poll_action), [`poll_event`](Node::poll_event), [`poll_timeout`](Node::poll_timeout) |
+//! | getter | [`peers`](Node::peers), [`peers_of`](Node::peers_of), [`peer_groups`](Node::peer_groups), [`peer_address`](Node::peer_address), [`peer_headers`](Node::peer_headers), [`own_groups`](Node::own_groups), [`stats`](Node::stats) |
+//!
+//! After each input or command, drain `poll_action` and `poll_event`, then arm a timer with
+//! `poll_timeout`. One input causes at most one message per peer, or one event per group of a peer.
+
+mod config;
+mod discovery;
+mod election;
+mod error;
+mod groups;
+mod liveness;
+mod log;
+mod peer;
+mod sessions;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use config::{Interface, NodeConfig};
+pub use error::NodeError;
+pub use stats::NodeStats;
+pub use types::{Action, DealerId, Event, EventKind, Shouted};
+
+use super::{
+    Generation, Uuid,
+    wire::{Address, Body, Hello, Join, Message},
+    z85,
+};
+use crate::{Now, Text};
+use bytes::Bytes;
+use core::{net::IpAddr, time::Duration};
+use election::Election;
+use peer::{Peer, short_name};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// One node of a ZRE network; see the [module](self).
+#[derive(Debug)]
+pub struct Node {
+    config: NodeConfig,
+    peers: BTreeMap<Uuid, Peer>,
+    /// Whose DEALER goes where.
+    endpoints: HashMap<Bytes, Uuid>,
+    dealers: HashMap<DealerId, Uuid>,
+    /// Peers that have not said HELLO, oldest first.
+    unanswered: BTreeSet<(Duration, Uuid)>,
+    /// Peers of the first generations that expired, and may not know it.
+    given_up: BTreeSet<Uuid>,
+    groups: BTreeSet<Text>,
+    status: u8,
+    next_dealer: u64,
+    next_beacon: Option<Duration>,
+    /// When peers are next looked at.
+    next_check: Option<Duration>,
+    /// After a goodbye to peers of the first generations: until when this node does not exist.
+    quiet_until: Option<Duration>,
+    /// After `stop`: how many goodbyes are left.
+    goodbyes: Option<u8>,
+    stopped: bool,
+    elections: BTreeMap<Text, Election>,
+    collectors: BTreeMap<Bytes, BTreeSet<Uuid>>,
+    actions: VecDeque<Action>,
+    events: VecDeque<Event>,
+    stats: NodeStats,
+}
+
+impl Node {
+    /// A node that beacons from the first [`handle_timeout`](Self::handle_timeout) on.
+    ///
+    /// # Errors
+    /// A configuration that peers could not be told.
+    pub fn new(now: Now, config: NodeConfig) -> Result<Self, NodeError> {
+        if config.interfaces.is_empty() && config.advertise.is_none() {
+            return Err(NodeError::NoAddress);
+        }
+        if let Some(endpoint) = &config.advertise
+            && split_endpoint(endpoint.as_bytes()).is_none()
+        {
+            return Err(NodeError::Endpoint { endpoint: endpoint.clone() });
+        }
+        if config.generations.iter().next().is_none() {
+            return Err(NodeError::NoGeneration);
+        }
+        if let Some(key) = config.public_key {
+            if config.generations.iter().any(Generation::is_legacy) {
+                return Err(NodeError::SecureLegacy);
+            }
+            if key[0] == 0 {
+                return Err(NodeError::KeyBeginsWithZero);
+            }
+        }
+        let node = Self {
+            next_beacon: config.beacon_interval.map(|_| now.mono),
+            peers: BTreeMap::new(),
+            endpoints: HashMap::new(),
+            dealers: HashMap::new(),
+            unanswered: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            groups: BTreeSet::new(),
+            status: 0,
+            next_dealer: 0,
+            next_check: None,
+            quiet_until: None,
+            goodbyes: None,
+            stopped: false,
+            elections: BTreeMap::new(),
+            collectors: BTreeMap::new(),
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: NodeStats::default(),
+            config,
+        };
+        for generation in node.config.generations.iter() {
+            node.hello(generation, None).encode(generation)?;
+        }
+        Ok(node)
+    }
+
+    // Outputs.
+
+    /// What to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// What happened next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        [self.next_beacon, self.next_check].into_iter().flatten().min()
+    }
+
+    // Getters.
+
+    /// The configuration.
+    #[must_use]
+    pub const fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn stats(&self) -> &NodeStats {
+        &self.stats
+    }
+
+    /// Whether the last goodbye is said.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Peers that have entered.
+    pub fn peers(&self) -> impl Iterator<Item = Uuid> {
+        self.peers.iter().filter(|(_, peer)| peer.session.is_some()).map(|(uuid, _)| *uuid)
+    }
+
+    /// Peers that are in a group.
+    pub fn peers_of(&self, group: &str) -> impl Iterator<Item = Uuid> {
+        self.peers.iter().filter(move |(_, peer)| peer.is_in(group)).map(|(uuid, _)| *uuid)
+    }
+
+    /// The groups that peers are in.
+    #[must_use]
+    pub fn peer_groups(&self) -> BTreeSet<Text> {
+        let sessions = self.peers.values().filter_map(|peer| peer.session.as_ref());
+        sessions.flat_map(|session| session.groups.iter().cloned()).collect()
+    }
+
+    /// Where a peer listens, as its HELLO says.
+    #[must_use]
+    pub fn peer_address(&self, peer: &Uuid) -> Option<&Text> {
+        Some(&self.peers.get(peer)?.session.as_ref()?.address)
+    }
+
+    /// The headers of a peer.
+    #[must_use]
+    pub fn peer_headers(&self, peer: &Uuid) -> Option<&[(Text, Text)]> {
+        Some(&self.peers.get(peer)?.session.as_ref()?.headers)
+    }
+
+    /// What a peer speaks.
+    #[must_use]
+    pub fn peer_generation(&self, peer: &Uuid) -> Option<Generation> {
+        Some(self.peers.get(peer)?.session.as_ref()?.generation)
+    }
+
+    /// The groups that this node is in.
+    pub fn own_groups(&self) -> impl Iterator<Item = &Text> {
+        self.groups.iter()
+    }
+
+    // Shared by the parts.
+
+    /// Where a peer at `remote` can reach this node.
+    fn own_endpoint(&self, remote: Option<IpAddr>) -> Bytes {
+        if let Some(endpoint) = &self.config.advertise {
+            return Bytes::copy_from_slice(endpoint.as_bytes());
+        }
+        let near = |interface: &&Interface| remote.is_some_and(|remote| interface.contains(remote));
+        let interfaces = &self.config.interfaces;
+        match interfaces.iter().find(near).or_else(|| interfaces.first()) {
+            Some(interface) => endpoint_of(interface.address, self.config.mailbox),
+            None => Bytes::new(),
+        }
+    }
+
+    /// The first message of a session.
+    fn hello(&self, generation: Generation, remote: Option<IpAddr>) -> Message {
+        let endpoint = self.own_endpoint(remote);
+        let address = match split_endpoint(&endpoint) {
+            Some((ip, port)) if generation.is_legacy() => Address::Mailbox { ip, port },
+            _ => Address::Endpoint(endpoint),
+        };
+        let octets = |text: &Text| Bytes::copy_from_slice(text.as_bytes());
+        let mut headers: Vec<(Bytes, Bytes)> =
+            self.config.headers.iter().map(|(name, value)| (octets(name), octets(value))).collect();
+        if let Some(endpoint) = &self.config.collector {
+            headers.push((Bytes::from_static(Hello::LOG_COLLECTOR), octets(endpoint)));
+        }
+        if let Some(key) = &self.config.public_key {
+            let key = Bytes::copy_from_slice(&z85::encode_key(key));
+            headers.push((Bytes::from_static(Hello::PUBLIC_KEY), key));
+        }
+        let body = Body::Hello(Hello {
+            address,
+            groups: self.groups.iter().map(octets).collect(),
+            status: self.status,
+            name: if generation.is_legacy() { Bytes::new() } else { octets(&self.config.name) },
+            headers,
+        });
+        Message { sequence: 1, body }
+    }
+
+    /// Whether a group can be told to peers of all generations that this node speaks.
+    fn check_group(&self, group: &Text) -> Result<(), NodeError> {
+        let group = Bytes::copy_from_slice(group.as_bytes());
+        for generation in self.config.generations.iter() {
+            let join = Body::Join(Join { group: group.clone(), status: 0 });
+            Message { sequence: 1, body: join }.encode(generation)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, uuid: &Uuid, kind: EventKind) {
+        let name = match self.peers.get(uuid) {
+            Some(peer) => peer.name(uuid),
+            None if *uuid == self.config.uuid => self.config.name.clone(),
+            None => short_name(uuid),
+        };
+        self.events.push_back(Event { peer: *uuid, name, kind });
+    }
+
+    /// Looks at the peers at that time, if not before.
+    fn wake(&mut self, at: Duration) {
+        self.next_check = Some(self.next_check.map_or(at, |next| next.min(at)));
+    }
+
+    fn check_running(&self) -> Result<(), NodeError> {
+        if self.goodbyes.is_some() || self.stopped { Err(NodeError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// `tcp://ip:port`, an IPv6 address in brackets.
+fn endpoint_of(ip: IpAddr, port: u16) -> Bytes {
+    Bytes::from(format!("tcp://{}", core::net::SocketAddr::new(ip, port)))
+}
+
+/// Host and port of `tcp://host:port`.
+fn split_endpoint(endpoint: &[u8]) -> Option<(Bytes, u16)> {
+    let text = core::str::from_utf8(endpoint).ok()?.strip_prefix("tcp://")?;
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if host.is_empty() {
+        return None;
+    }
+    Some((Bytes::copy_from_slice(host.as_bytes()), port.parse().ok()?))
+}
+
+/// The address in `tcp://ip:port`; a name has none.
+fn ip_of(endpoint: &[u8]) -> Option<IpAddr> {
+    let (host, _) = split_endpoint(endpoint)?;
+    core::str::from_utf8(&host).ok()?.parse().ok()
+}

@@ -1,0 +1,122 @@
+//! One peer: where it is, what it said, when.
+
+use super::super::{
+    Generation, Uuid,
+    wire::{Body, EncodeError, IdentityForm, Message},
+};
+use super::types::{Action, DealerId};
+use crate::Text;
+use bytes::Bytes;
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+/// Our way to a peer, and where the session on it is.
+#[derive(Debug)]
+pub(super) struct Dealer {
+    pub(super) id: DealerId,
+    pub(super) generation: Generation,
+    /// The number of the next message.
+    pub(super) sequence: u16,
+    /// Messages of this session.
+    pub(super) sent: u32,
+}
+
+impl Dealer {
+    /// The next message of the session; its number is used only where it can be sent.
+    pub(super) fn message(&mut self, body: Body) -> Result<Action, EncodeError> {
+        let frames = Message { sequence: self.sequence, body }.encode(self.generation)?;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sent += 1;
+        Ok(Action::Send { dealer: self.id, frames })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// Where our DEALER goes.
+    pub(super) endpoint: Bytes,
+    pub(super) public_key: Option<[u8; 32]>,
+    pub(super) dealer: Option<Dealer>,
+    /// When to speak first, the generation still unknown.
+    pub(super) detect_at: Option<Duration>,
+    /// When to open a DEALER again after it failed.
+    pub(super) retry_at: Option<Duration>,
+    /// When this entry was made, or our last session to it begun.
+    pub(super) since: Duration,
+    /// The last sign of life.
+    pub(super) heard: Duration,
+    /// What its HELLO said; `None` before.
+    pub(super) session: Option<PeerSession>,
+    /// We began a session anew and the peer answers with a HELLO, which is no restart.
+    pub(super) renewed: bool,
+    /// It has sent what only zyre 2.0.1 and later sends.
+    pub(super) drafts: bool,
+    pub(super) evasive: bool,
+    pub(super) silent: bool,
+    pub(super) next_ping: Duration,
+}
+
+/// The session from a peer to us.
+#[derive(Debug)]
+pub(super) struct PeerSession {
+    pub(super) generation: Generation,
+    pub(super) form: IdentityForm,
+    pub(super) name: Text,
+    /// As the HELLO has it.
+    pub(super) address: Text,
+    pub(super) headers: Vec<(Text, Text)>,
+    pub(super) groups: BTreeSet<Text>,
+    pub(super) status: u8,
+    /// The number of its next message.
+    pub(super) expected: u16,
+    pub(super) collector: Option<Bytes>,
+}
+
+impl Peer {
+    pub(super) const fn new(now: Duration, endpoint: Bytes, public_key: Option<[u8; 32]>) -> Self {
+        Self {
+            endpoint,
+            public_key,
+            dealer: None,
+            detect_at: None,
+            retry_at: None,
+            since: now,
+            heard: now,
+            session: None,
+            renewed: false,
+            drafts: false,
+            evasive: false,
+            silent: false,
+            next_ping: now,
+        }
+    }
+
+    pub(super) fn sign_of_life(&mut self, now: Duration) {
+        self.heard = now;
+        self.evasive = false;
+        self.silent = false;
+    }
+
+    pub(super) fn is_in(&self, group: &str) -> bool {
+        self.session.as_ref().is_some_and(|session| session.groups.contains(group))
+    }
+
+    /// What to call it.
+    pub(super) fn name(&self, uuid: &Uuid) -> Text {
+        match &self.session {
+            Some(session) => session.name.clone(),
+            None => short_name(uuid),
+        }
+    }
+}
+
+/// The name of a node that has told none.
+pub(super) fn short_name(uuid: &Uuid) -> Text {
+    Text::from(&uuid.to_string()[..6])
+}
+
+/// Octets of a peer as text. pyre cuts names in the middle of a character.
+pub(super) fn lossy(octets: &Bytes) -> Text {
+    Text::from_utf8(octets.clone())
+        .unwrap_or_else(|octets| Text::from(String::from_utf8_lossy(&octets).into_owned()))
+}

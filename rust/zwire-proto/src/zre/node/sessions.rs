@@ -1,0 +1,317 @@
+//! Sessions: HELLO, sequences, restarts (`zre` 11.1 to 11.3, 15).
+
+use super::{
+    super::{
+        Generation, Uuid,
+        wire::{Body, Header, Hello, IdentityForm, Message, MessageId},
+    },
+    Action, DealerId, EventKind, Node, NodeError, ip_of,
+    peer::{Dealer, Peer, PeerSession, lossy, short_name},
+};
+use crate::{Now, buf::Reader, zre::limits};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+
+impl Node {
+    /// The ROUTER has a message: the identity of its connection, and its frames.
+    pub fn handle_message(&mut self, now: Now, identity: &[u8], frames: &[Bytes]) {
+        if self.check_running().is_err() {
+            return;
+        }
+        let Some((form, uuid)) = IdentityForm::decode(identity).filter(|(_, uuid)| *uuid != self.config.uuid)
+        else {
+            self.stats.unknown_identities += 1;
+            return;
+        };
+        let first = frames.first().cloned().unwrap_or_default();
+        if let Ok(generation) = Hello::generation(&first) {
+            self.handle_hello(now, uuid, form, generation, &first);
+            return;
+        }
+        // "it SHALL silently ignore any commands that precede a HELLO command" (RFC 20).
+        let Some(session) = self.peers.get_mut(&uuid).and_then(|peer| peer.session.as_mut()) else {
+            self.stats.before_hello += 1;
+            return;
+        };
+        // What cannot be read has no number; if it had one, the next message is a gap.
+        let Ok(header) = Header::decode(session.generation, &mut Reader::new(&first)) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        // pyre goes from 65534 to 0.
+        let wrapped = session.expected == u16::MAX && header.sequence == 0;
+        if header.sequence != session.expected && !wrapped {
+            let lost = header.sequence.wrapping_sub(session.expected);
+            self.handle_gap(now, &uuid, lost);
+            return;
+        }
+        session.expected = header.sequence.wrapping_add(1);
+        let generation = session.generation;
+        if let Some(peer) = self.peers.get_mut(&uuid) {
+            peer.sign_of_life(now.mono);
+        }
+        match Message::decode(generation, frames) {
+            Ok(message) => self.handle_body(now, &uuid, message),
+            // It has used up its number, so the session goes on.
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    fn handle_body(&mut self, now: Now, uuid: &Uuid, message: Message) {
+        self.stats.messages_in += 1;
+        self.log_received(now, uuid, &message);
+        if message.body.id().0 > MessageId::PING_OK.0
+            && let Some(peer) = self.peers.get_mut(uuid)
+        {
+            peer.drafts = true;
+        }
+        match message.body {
+            Body::Whisper(whisper) => self.event(uuid, EventKind::Whisper { content: whisper.content }),
+            Body::Shout(shout) => {
+                let group = lossy(&shout.group);
+                self.event(uuid, EventKind::Shout { group, content: shout.content });
+            }
+            Body::Join(join) => self.handle_join(now, uuid, lossy(&join.group), join.status),
+            Body::Leave(leave) => self.handle_leave(now, uuid, lossy(&leave.group), leave.status),
+            // "When a node receives a PING command it SHALL reply with a PING-OK command."
+            Body::Ping => drop(self.send(now, uuid, Body::PingOk)),
+            Body::Elect(elect) => self.handle_elect(now, uuid, &elect),
+            Body::Leader(leader) => self.handle_leader(now, uuid, &leader),
+            Body::Goodbye => self.exit(now, uuid),
+            // A HELLO that decodes was told by its generation; the others do not get here.
+            Body::Hello(_) | Body::PingOk => {}
+        }
+    }
+
+    fn handle_hello(
+        &mut self,
+        now: Now,
+        uuid: Uuid,
+        form: IdentityForm,
+        generation: Generation,
+        frame: &Bytes,
+    ) {
+        let frames = core::slice::from_ref(frame);
+        let Ok(Message { sequence, body: Body::Hello(hello) }) = Message::decode(generation, frames) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let spoken = match generation {
+            // The layout is the same; whoever sends 3 understands 3.
+            Generation::Rfc43 => [Generation::Rfc36, Generation::Rfc43],
+            other => [other, other],
+        };
+        if !spoken.iter().any(|generation| self.config.generations.contains(*generation)) {
+            self.stats.foreign_generation += 1;
+            return;
+        }
+        let endpoint = hello.address.endpoint();
+        let known_key = self.peers.get(&uuid).and_then(|peer| peer.public_key);
+        let public_key = hello.public_key();
+        if self.config.public_key.is_some()
+            && (public_key.is_none() || known_key.is_some() && known_key != public_key)
+        {
+            self.stats.hello_security += 1;
+            return;
+        }
+        // A copied configuration, or an address translation: it would be a connection to ourselves.
+        if endpoint == self.own_endpoint(ip_of(&endpoint)) {
+            self.stats.unknown_identities += 1;
+            return;
+        }
+        let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
+        let renewed = self.peers.get(&uuid).is_some_and(|peer| peer.renewed);
+        if ready && !renewed {
+            // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14).
+            self.exit(now, &uuid);
+        }
+        if !self.peers.contains_key(&uuid) {
+            self.purge(now, &endpoint, &uuid);
+            if self.peers.len() >= self.config.max_peers {
+                self.stats.peers_refused += 1;
+                return;
+            }
+            self.insert(now, uuid, endpoint.clone(), public_key);
+        }
+        self.stats.messages_in += 1;
+        self.adopt(now, uuid, form, generation, sequence, hello, endpoint);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a HELLO says, taken apart")]
+    fn adopt(
+        &mut self,
+        now: Now,
+        uuid: Uuid,
+        form: IdentityForm,
+        generation: Generation,
+        sequence: u16,
+        hello: Hello,
+        endpoint: Bytes,
+    ) {
+        if self.peers.get(&uuid).is_some_and(|peer| peer.dealer.is_none()) {
+            self.purge(now, &endpoint, &uuid);
+        }
+        let Some(peer) = self.peers.get_mut(&uuid) else { return };
+        self.given_up.remove(&uuid);
+        self.unanswered.remove(&(peer.since, uuid));
+        peer.sign_of_life(now.mono);
+        peer.renewed = false;
+        peer.detect_at = None;
+        peer.public_key = peer.public_key.or(hello.public_key());
+        let mut groups: BTreeSet<_> =
+            hello.groups.iter().filter(|group| !group.is_empty()).map(lossy).collect();
+        groups.retain(|group| group.len() <= limits::MAX_STRING);
+        let name = match hello.name.is_empty() {
+            true => short_name(&uuid),
+            false => lossy(&hello.name),
+        };
+        let old = peer.session.replace(PeerSession {
+            generation,
+            form,
+            name,
+            address: lossy(&endpoint),
+            headers: hello.headers.iter().map(|(name, value)| (lossy(name), lossy(value))).collect(),
+            groups: groups.clone(),
+            status: hello.status,
+            expected: sequence.wrapping_add(1),
+            collector: hello.header(Hello::LOG_COLLECTOR).cloned(),
+        });
+        // 36 and 43 are read alike, so a way that exists is kept rather than changed to and fro.
+        let fits = peer.dealer.as_ref().is_some_and(|dealer| {
+            let same = dealer.generation == generation;
+            same || dealer.generation == Generation::Rfc36 && generation == Generation::Rfc43
+        });
+        if !fits {
+            if peer.dealer.is_none() {
+                self.endpoints.remove(&peer.endpoint);
+                peer.endpoint = endpoint.clone();
+                self.endpoints.insert(endpoint, uuid);
+            }
+            self.open(now, &uuid, generation);
+        }
+        let Some(session) = self.peers.get(&uuid).and_then(|peer| peer.session.as_ref()) else { return };
+        let (address, headers) = (session.address.clone(), session.headers.clone());
+        let before = match old {
+            Some(old) => old.groups,
+            None => {
+                self.event(&uuid, EventKind::Enter { address, headers });
+                self.connect_log(&uuid);
+                self.log_peer(now, &uuid, true);
+                BTreeSet::new()
+            }
+        };
+        for group in before.difference(&groups) {
+            self.event(&uuid, EventKind::Leave { group: group.clone() });
+        }
+        for group in groups.difference(&before) {
+            self.event(&uuid, EventKind::Join { group: group.clone() });
+            self.member_joined(now, group);
+        }
+        self.wake(now.mono + self.config.evasive);
+    }
+
+    /// Messages of a peer are missing. It is dropped, and told so by a new HELLO, to which it answers
+    /// with one of its own.
+    fn handle_gap(&mut self, now: Now, uuid: &Uuid, lost: u16) {
+        self.stats.gaps += 1;
+        // Numbers that went back say nothing about how many are missing.
+        let lost = if lost > u16::MAX / 2 { 0 } else { lost };
+        self.event(uuid, EventKind::MessagesLost { lost });
+        let Some(peer) = self.peers.get(uuid) else { return };
+        let generation = peer.session.as_ref().map(|session| session.generation);
+        let (endpoint, key, drafts) = (peer.endpoint.clone(), peer.public_key, peer.drafts);
+        match generation {
+            Some(generation) if !generation.is_legacy() => {
+                self.exit(now, uuid);
+                self.insert(now, *uuid, endpoint, key).drafts = drafts;
+                self.open(now, uuid, generation);
+                self.wake(now.mono + self.config.expired);
+            }
+            _ => self.restart_with_legacy(now),
+        }
+    }
+
+    /// Opens a way to a peer, closing the one there is, and says HELLO.
+    pub(super) fn open(&mut self, now: Now, uuid: &Uuid, generation: Generation) {
+        let Some(peer) = self.peers.get_mut(uuid) else { return };
+        if let Some(old) = peer.dealer.take() {
+            self.dealers.remove(&old.id);
+            self.actions.push_back(Action::Disconnect { dealer: old.id });
+        }
+        let dealer = DealerId(self.next_dealer);
+        self.next_dealer += 1;
+        peer.detect_at = None;
+        peer.retry_at = None;
+        // A peer that writes its identity in another form reads ours so.
+        let form = match &peer.session {
+            Some(session) if session.form == IdentityForm::Hex && generation.is_legacy() => session.form,
+            _ => IdentityForm::of(generation),
+        };
+        peer.dealer = Some(Dealer { id: dealer, generation, sequence: 1, sent: 0 });
+        self.dealers.insert(dealer, *uuid);
+        self.actions.push_back(Action::Connect {
+            dealer,
+            peer: *uuid,
+            endpoint: peer.endpoint.clone(),
+            identity: form.encode(&self.config.uuid),
+            server_key: peer.public_key,
+        });
+        let remote = ip_of(&peer.endpoint);
+        let hello = self.hello(generation, remote).body;
+        let _told = self.send(now, uuid, hello);
+    }
+
+    /// Begins the session to a peer anew, without losing sight of it.
+    pub(super) fn renew(&mut self, now: Now, uuid: &Uuid) {
+        let Some(peer) = self.peers.get_mut(uuid) else { return };
+        let generation = match (&peer.session, &peer.dealer) {
+            (Some(session), _) if session.generation.is_legacy() => return self.restart_with_legacy(now),
+            (Some(session), _) => Some(session.generation),
+            (None, Some(dealer)) => Some(dealer.generation),
+            (None, None) => None,
+        };
+        peer.renewed = peer.session.is_some();
+        self.stats.renewed += 1;
+        if let Some(generation) = generation.or_else(|| self.optimistic_generation()) {
+            self.open(now, uuid, generation);
+        }
+    }
+
+    /// Numbers a message and queues it.
+    pub(super) fn send(&mut self, now: Now, uuid: &Uuid, body: Body) -> Result<(), NodeError> {
+        let sent = |peer: &Peer| peer.dealer.as_ref().map_or(0, |dealer| dealer.sent);
+        let is_pyre = |peer: &Peer| peer.session.as_ref().is_some_and(|s| !s.generation.is_legacy());
+        if let (Some(most), Some(peer)) = (self.config.renew_after, self.peers.get(uuid))
+            && sent(peer) >= u32::from(most.max(1))
+            && is_pyre(peer)
+        {
+            self.renew(now, uuid);
+        }
+        let Some(peer) = self.peers.get_mut(uuid) else {
+            return Err(NodeError::UnknownPeer { peer: *uuid });
+        };
+        let Some(dealer) = &mut peer.dealer else {
+            return Err(NodeError::NotResponding { peer: *uuid });
+        };
+        let (id, sequence) = (body.id(), dealer.sequence);
+        let action = dealer.message(body)?;
+        self.stats.messages_out += 1;
+        self.actions.push_back(action);
+        self.log_sent(now, uuid, id, sequence);
+        Ok(())
+    }
+
+    /// `Exit` for a peer that had entered, and all that goes with it.
+    pub(super) fn close_session(&mut self, now: Now, uuid: &Uuid) {
+        if self.peers.get(uuid).is_none_or(|peer| peer.session.is_none()) {
+            return;
+        }
+        self.log_peer(now, uuid, false);
+        self.disconnect_log(uuid);
+        self.event(uuid, EventKind::Exit);
+        let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.take()) else { return };
+        for group in &session.groups {
+            self.member_left(now, group, uuid);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a node counts.
+
+/// Counters since the start. All rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// Beacons sent, one per interface.
+    pub beacons_out: u64,
+    /// Beacons of others.
+    pub beacons_in: u64,
+    /// Beacons of ourselves.
+    pub beacons_own: u64,
+    /// Datagrams that are no beacon.
+    pub beacons_malformed: u64,
+    /// Beacons with a key where we have none, or without where we have one.
+    pub beacons_security: u64,
+    /// New UUIDs that found no place, and those that lost theirs to a newer one.
+    pub unanswered_dropped: u64,
+    /// HELLO that found no place.
+    pub peers_refused: u64,
+    /// Messages sent.
+    pub messages_out: u64,
+    /// Messages that were understood and expected.
+    pub messages_in: u64,
+    /// Messages of nobody: no identity, or ours.
+    pub unknown_identities: u64,
+    /// Messages before a HELLO.
+    pub before_hello: u64,
+    /// HELLO of a generation that is not spoken here.
+    pub foreign_generation: u64,
+    /// HELLO without key, or with another one than the beacon.
+    pub hello_security: u64,
+    /// Messages that do not decode.
+    pub malformed: u64,
+    /// Breaks in the sequence of a peer.
+    pub gaps: u64,
+    /// Group status of a peer that did not add up and was taken over.
+    pub status_repaired: u64,
+    /// Groups of a peer beyond the bound.
+    pub groups_dropped: u64,
+    /// Sessions that this node began anew.
+    pub renewed: u64,
+}

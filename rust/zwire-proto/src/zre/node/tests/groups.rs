@@ -1,0 +1,146 @@
+//! Groups and their status.
+
+use super::*;
+
+fn text(text: &str) -> Text {
+    Text::from(text)
+}
+
+#[test]
+fn only_members_hear_a_shout() {
+    let mut world = World::of(4);
+    world.run(ms(100));
+    for place in [1, 2] {
+        assert_eq!(world.act(place, |node, now| node.join(now, &text("chat"))), Ok(true));
+        assert_eq!(world.act(place, |node, now| node.join(now, &text("chat"))), Ok(false));
+    }
+    world.act(3, |node, now| node.join(now, &text("Chat"))).unwrap();
+    world.run(ms(10));
+    (0..4).for_each(|place| drop(world.events(place)));
+    let shouted = world.act(0, |node, now| node.shout(now, &text("chat"), vec![octets("hi")])).unwrap();
+    assert_eq!(shouted, Shouted { queued: 2, ..Shouted::default() });
+    world.run(ms(10));
+    assert_eq!(world.events(1), ["0 SHOUT chat hi"]);
+    assert_eq!(world.events(2), ["0 SHOUT chat hi"]);
+    assert!(world.events(3).is_empty() && world.events(0).is_empty());
+    assert_eq!(world.act(1, |node, now| node.leave(now, &text("chat"))), Ok(true));
+    assert_eq!(world.act(1, |node, now| node.leave(now, &text("chat"))), Ok(false));
+    world.run(ms(10));
+    assert_eq!(world.events(0), ["1 LEAVE chat"]);
+    let node = &world.places[0].node;
+    assert_eq!(node.peer_groups().into_iter().collect::<Vec<_>>(), ["Chat", "chat"]);
+    assert_eq!(node.peers_of("chat").collect::<Vec<_>>(), [uuid(2)]);
+}
+
+/// "Exactly one increment per JOIN/LEAVE sent, the same status to every peer, HELLO with the current
+/// value" (`zre` 11.4): a wrong one kills zyre and pyre.
+#[test]
+fn every_peer_hears_the_same_status() {
+    let mut bench = Bench::new(config(0, Generations::ALL_REAL));
+    let mut seen = BTreeMap::<DealerId, (u8, Generation)>::new();
+    let (mut peers, mut changes) = (0, 0);
+    for step in 0..2000_usize {
+        match step % 7 {
+            0 => {
+                let generation = [G20, G10, G36][peers % 3];
+                peers += 1;
+                bench.hear(peers, generation, 1, Body::Hello(hello_of(peers, generation)));
+            }
+            1 | 2 | 4 | 5 => {
+                let name = format!("g{}", step % 5);
+                changes += u32::from(bench.node.join(Now::default(), &text(&name)).unwrap());
+            }
+            _ => {
+                let name = format!("g{}", step % 4);
+                changes += u32::from(bench.node.leave(Now::default(), &text(&name)).unwrap());
+            }
+        }
+        for action in bench.actions() {
+            let Action::Send { dealer, frames } = action else { continue };
+            if let Ok(generation) = Hello::generation(&frames[0]) {
+                let Body::Hello(hello) = Message::decode(generation, &frames).unwrap().body else { panic!() };
+                assert!(seen.insert(dealer, (hello.status, generation)).is_none(), "one HELLO each");
+                let groups: Vec<Bytes> =
+                    bench.node.groups.iter().map(|group| group.clone().into_bytes()).collect();
+                assert_eq!(hello.groups, groups);
+                continue;
+            }
+            let (status, generation) = seen.get_mut(&dealer).expect("HELLO is first");
+            match Message::decode(*generation, &frames).unwrap().body {
+                Body::Join(Join { status: new, .. }) | Body::Leave(Leave { status: new, .. }) => {
+                    assert_eq!(new, status.wrapping_add(1));
+                    *status = new;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(seen.values().all(|(status, _)| *status == bench.node.status));
+    }
+    assert!(seen.len() > 80);
+    assert!(changes > 300, "it has wrapped: {changes}");
+}
+
+#[test]
+fn a_wrong_status_is_taken_over() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    drop(bench.kinds());
+    bench.hear(1, G36, 2, Body::Join(Join { group: octets("A"), status: 2 }));
+    assert_eq!(bench.node.stats().status_repaired, 0);
+    bench.hear(1, G36, 3, Body::Join(Join { group: octets("B"), status: 200 }));
+    assert_eq!(bench.node.stats().status_repaired, 1);
+    bench.hear(1, G36, 4, Body::Leave(Leave { group: octets("A"), status: 201 }));
+    // Twice the same, and one that it was not in: counted, and no event.
+    bench.hear(1, G36, 5, Body::Join(Join { group: octets("B"), status: 202 }));
+    bench.hear(1, G36, 6, Body::Leave(Leave { group: octets("Z"), status: 203 }));
+    assert_eq!(bench.node.stats().status_repaired, 1);
+    let group = text("A");
+    assert_eq!(
+        bench.kinds(),
+        [
+            EventKind::Join { group: group.clone() },
+            EventKind::Join { group: text("B") },
+            EventKind::Leave { group }
+        ]
+    );
+}
+
+#[test]
+fn what_peers_could_not_be_told_is_refused() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    for group in [String::new(), "a\0b".to_owned(), "x".repeat(256)] {
+        assert!(matches!(bench.node.join(Now::default(), &Text::from(group)), Err(NodeError::Encode(_))));
+    }
+    assert_eq!(bench.node.status, 0);
+    assert!(matches!(bench.node.shout(Now::default(), &text("G"), vec![]), Err(NodeError::Encode(_))));
+    let unknown = NodeError::UnknownPeer { peer: uuid(9) };
+    assert_eq!(bench.node.whisper(Now::default(), &uuid(9), vec![octets("x")]), Err(unknown));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    assert!(matches!(bench.node.whisper(Now::default(), &uuid(1), vec![]), Err(NodeError::Encode(_))));
+    // Nothing of this has used up a number.
+    bench.node.whisper(Now::default(), &uuid(1), vec![octets("x")]).unwrap();
+    assert_eq!(bench.sent(G36).last().map(|message| message.sequence), Some(2));
+}
+
+/// A HELLO of 20/ZRE holds 255 groups.
+#[test]
+fn groups_that_do_not_fit_into_a_hello_are_refused() {
+    let mut bench = Bench::new(config(0, Generations::ALL_REAL));
+    for number in 0..255 {
+        bench.node.join(Now::default(), &text(&number.to_string())).unwrap();
+    }
+    assert!(matches!(bench.node.join(Now::default(), &text("more")), Err(NodeError::Encode(_))));
+    assert_eq!((bench.node.status, bench.node.own_groups().count()), (255, 255));
+}
+
+/// pyre cuts a name in the middle of a character: "café" comes as `63 61 66 C3`.
+#[test]
+fn octets_that_are_no_text_are_shown_as_far_as_they_are() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    let mut frame =
+        Message { sequence: 1, body: Body::Hello(hello_of(1, G36)) }.encode(G36).unwrap()[0].to_vec();
+    let at = frame.windows(4).position(|part| part == b"peer").unwrap();
+    frame[at..at + 4].copy_from_slice(b"caf\xc3");
+    bench.hear_frames(1, G36, &[frame.into()]);
+    assert_eq!(bench.node.poll_event().unwrap().name, "caf\u{fffd}");
+}

@@ -1,0 +1,96 @@
+//! Evasive, silent, expired.
+
+use super::*;
+
+/// Events come at edges; PING once a second; any sign of life ends it.
+#[test]
+fn a_silent_peer_is_asked_and_then_forgotten() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    drop((bench.kinds(), bench.actions()));
+    bench.wait(ms(4999));
+    assert!(bench.kinds().is_empty() && bench.sent(G36).is_empty());
+    bench.wait(ms(1));
+    assert_eq!(bench.kinds(), [EventKind::Evasive]);
+    assert_eq!(bench.sent(G36).len(), 1);
+    bench.wait(ms(1000));
+    assert_eq!(bench.kinds(), [EventKind::Silent]);
+    assert_eq!(bench.sent(G36).len(), 1);
+    bench.wait(ms(10_000));
+    assert!(bench.kinds().is_empty(), "edges, not states");
+    assert_eq!(bench.sent(G36).len(), 10);
+
+    bench.hear(1, G36, 2, Body::PingOk);
+    bench.wait(ms(4999));
+    assert!(bench.kinds().is_empty() && bench.sent(G36).is_empty());
+    bench.wait(ms(1001));
+    assert_eq!(bench.kinds(), [EventKind::Evasive, EventKind::Silent]);
+    bench.wait(ms(23_999));
+    assert!(bench.kinds().is_empty());
+    bench.wait(ms(1));
+    assert_eq!(bench.kinds(), [EventKind::Exit]);
+    assert!(matches!(bench.actions().last(), Some(Action::Disconnect { .. })));
+    assert_eq!(bench.node.peers().count(), 0);
+}
+
+/// "Treat any message and any beacon as a sign of life" (`zre` 11.7).
+#[test]
+fn beacons_are_a_sign_of_life() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    drop((bench.kinds(), bench.actions()));
+    for _ in 0..60 {
+        bench.wait(ms(1000));
+        bench.hear_beacon(1, 49152);
+    }
+    assert!(bench.kinds().is_empty() && bench.sent(G36).is_empty());
+}
+
+#[test]
+fn who_never_says_hello_never_entered() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear_beacon(1, 49152);
+    bench.wait(ms(29_999));
+    bench.hear_beacon(1, 49152);
+    assert_eq!(bench.node.peers.len(), 1);
+    bench.wait(ms(1));
+    assert!(bench.kinds().is_empty());
+    assert!(bench.node.peers.is_empty() && bench.node.unanswered.is_empty());
+    assert!(bench.node.endpoints.is_empty() && bench.node.dealers.is_empty());
+}
+
+#[test]
+fn the_times_are_settings() {
+    let (evasive, expired, ping_interval) = (ms(100), ms(300), ms(50));
+    let settings = NodeConfig { evasive, expired, ping_interval, ..config(0, Generations::default()) };
+    let mut bench = Bench::new(settings);
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    drop((bench.kinds(), bench.actions()));
+    bench.wait(ms(299));
+    assert_eq!(bench.kinds(), [EventKind::Evasive, EventKind::Silent]);
+    assert_eq!(bench.sent(G36).len(), 4);
+    bench.wait(ms(1));
+    assert_eq!(bench.kinds(), [EventKind::Exit]);
+}
+
+/// The process is stopped, the network is cut, for 3, 10 and 40 seconds.
+#[test]
+fn a_cut_network_heals() {
+    for (seconds, seen) in [
+        (3, vec![]),
+        (10, vec!["1 EVASIVE", "1 SILENT"]),
+        (40, vec!["1 EVASIVE", "1 SILENT", "1 EXIT", "1 ENTER"]),
+    ] {
+        let mut world = World::of(2);
+        world.run(ms(1500));
+        drop(world.events(0));
+        world.places[1].part = 1;
+        world.run(Duration::from_secs(seconds));
+        world.places[1].part = 0;
+        // Pings into the void are missing from the sequence: a gap, if there were any.
+        world.run(Duration::from_secs(20));
+        let events = world.events(0);
+        assert_eq!(events[..seen.len().min(events.len())], seen[..], "{seconds} s");
+        assert!(world.is_whole(), "{seconds} s: {events:?}");
+    }
+}

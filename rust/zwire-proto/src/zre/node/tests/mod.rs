@@ -1,0 +1,375 @@
+//! Nodes on a network of tests: virtual time, seeded loss, nothing else random.
+
+mod bounds;
+mod elections;
+mod generations;
+mod groups;
+mod liveness;
+mod logs;
+mod rfc20;
+mod sessions;
+mod sim;
+
+use super::*;
+use crate::zre::{
+    Generations, limits,
+    wire::{Beacon, Elect, IdentityForm, Leave, Log, LogEvent, Shout, Whisper, log_hash},
+};
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// xorshift64*: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn percent(&mut self, percent: u64) -> bool {
+        (self.next() >> 32) % 100 < percent
+    }
+}
+
+struct Place {
+    node: Node,
+    up: bool,
+    /// Only places of the same part of the network hear each other.
+    part: u32,
+    events: Vec<Event>,
+    /// Where each open DEALER goes, its identity, and the number of the connection.
+    dealers: HashMap<DealerId, (Bytes, Bytes, u64)>,
+    /// The newest connection of each identity: it takes over.
+    inbound: HashMap<Bytes, u64>,
+    /// Frames of ZRE/LOG, and where the PUB goes.
+    logs: Vec<Bytes>,
+    collectors: BTreeSet<Bytes>,
+    datagrams: u64,
+}
+
+/// On the way to a ROUTER.
+struct Flight {
+    to: usize,
+    from: usize,
+    connection: u64,
+    identity: Bytes,
+    frames: Vec<Bytes>,
+}
+
+struct World {
+    now: Duration,
+    places: Vec<Place>,
+    by_endpoint: HashMap<Bytes, usize>,
+    flights: BinaryHeap<Reverse<(Duration, u64)>>,
+    cargo: HashMap<u64, Flight>,
+    timers: BinaryHeap<Reverse<(Duration, usize)>>,
+    sent: u64,
+    connections: u64,
+    random: Random,
+    /// Percent of datagrams, and of messages, that vanish without a word.
+    datagram_loss: u64,
+    message_loss: u64,
+    /// How long a message takes.
+    latency: Duration,
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn uuid(number: usize) -> Uuid {
+    let mut bytes = [1; 16];
+    bytes[8..].copy_from_slice(&(number as u64).to_be_bytes());
+    Uuid::from_bytes(bytes)
+}
+
+fn config(number: usize, generations: Generations) -> NodeConfig {
+    let address = core::net::Ipv4Addr::from_bits(0x0a00_0000 + 1 + number as u32);
+    let interface = Interface { address: address.into(), prefix: 8 };
+    NodeConfig { generations, interfaces: vec![interface], ..NodeConfig::new(uuid(number)) }
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            now: Duration::ZERO,
+            places: Vec::new(),
+            by_endpoint: HashMap::new(),
+            flights: BinaryHeap::new(),
+            cargo: HashMap::new(),
+            timers: BinaryHeap::new(),
+            sent: 0,
+            connections: 0,
+            random: Random(0x9e37_79b9_7f4a_7c15),
+            datagram_loss: 0,
+            message_loss: 0,
+            latency: ms(1),
+        }
+    }
+
+    /// So many nodes of 36/ZRE.
+    fn of(count: usize) -> Self {
+        let mut world = Self::new();
+        (0..count).for_each(|number| _ = world.add(config(number, Generations::default())));
+        world
+    }
+
+    fn add(&mut self, config: NodeConfig) -> usize {
+        let node = Node::new(self.now(), config).unwrap();
+        let place = self.places.len();
+        self.by_endpoint.insert(node.own_endpoint(None), place);
+        self.places.push(Place {
+            node,
+            up: true,
+            part: 0,
+            events: Vec::new(),
+            dealers: HashMap::new(),
+            inbound: HashMap::new(),
+            logs: Vec::new(),
+            collectors: BTreeSet::new(),
+            datagrams: 0,
+        });
+        self.drain(place);
+        place
+    }
+
+    fn now(&self) -> Now {
+        Now { mono: self.now, wall: self.now + Duration::from_secs(1_800_000_000) }
+    }
+
+    /// The process at a place is gone, without a word.
+    fn kill(&mut self, place: usize) {
+        self.places[place].up = false;
+    }
+
+    /// Another process at the same place.
+    fn restart(&mut self, place: usize, config: NodeConfig) {
+        let now = self.now();
+        let at = &mut self.places[place];
+        at.node = Node::new(now, config).unwrap();
+        at.up = true;
+        at.dealers.clear();
+        at.inbound.clear();
+        self.drain(place);
+    }
+
+    fn act<R>(&mut self, place: usize, act: impl FnOnce(&mut Node, Now) -> R) -> R {
+        let now = self.now();
+        let result = act(&mut self.places[place].node, now);
+        self.drain(place);
+        result
+    }
+
+    fn drain(&mut self, place: usize) {
+        while let Some(action) = self.places[place].node.poll_action() {
+            let at = &mut self.places[place];
+            match action {
+                Action::Connect { dealer, endpoint, identity, .. } => {
+                    self.connections += 1;
+                    let entry = (endpoint, identity, self.connections);
+                    assert!(at.dealers.insert(dealer, entry).is_none());
+                }
+                Action::Disconnect { dealer } => assert!(at.dealers.remove(&dealer).is_some()),
+                Action::Send { dealer, frames } => {
+                    let (endpoint, identity, connection) = at.dealers[&dealer].clone();
+                    let Some(to) = self.by_endpoint.get(&endpoint).copied() else { continue };
+                    self.sent += 1;
+                    if self.message_loss > 0 && self.random.percent(self.message_loss) {
+                        continue;
+                    }
+                    let flight = Flight { to, from: place, connection, identity, frames };
+                    self.flights.push(Reverse((self.now + self.latency, self.sent)));
+                    self.cargo.insert(self.sent, flight);
+                }
+                Action::Beacon { datagram, .. } => self.broadcast(place, &datagram),
+                Action::ConnectLog { endpoint } => assert!(at.collectors.insert(endpoint)),
+                Action::DisconnectLog { endpoint } => assert!(at.collectors.remove(&endpoint)),
+                Action::Log { frame } => at.logs.push(frame),
+            }
+        }
+        let at = &mut self.places[place];
+        while let Some(event) = at.node.poll_event() {
+            at.events.push(event);
+        }
+        if let Some(due) = at.node.poll_timeout() {
+            self.timers.push(Reverse((due, place)));
+        }
+    }
+
+    fn broadcast(&mut self, from: usize, datagram: &Bytes) {
+        let (part, source) = (self.places[from].part, self.places[from].node.config.interfaces[0].address);
+        self.places[from].datagrams += 1;
+        for to in 0..self.places.len() {
+            let lost = self.datagram_loss > 0 && self.random.percent(self.datagram_loss);
+            if self.places[to].up && self.places[to].part == part && !lost {
+                let now = self.now();
+                self.places[to].node.handle_beacon(now, source, datagram);
+                if to != from {
+                    self.drain(to);
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, flight: Flight) {
+        let Flight { to, from, connection, identity, frames } = flight;
+        let at = &mut self.places[to];
+        if !at.up || at.part != self.places[from].part {
+            return;
+        }
+        let at = &mut self.places[to];
+        let newest = at.inbound.entry(identity.clone()).or_insert(connection);
+        if connection < *newest {
+            return;
+        }
+        *newest = connection;
+        self.act(to, |node, now| node.handle_message(now, &identity, &frames));
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let flight = self.flights.peek().map(|Reverse((at, _))| *at);
+            let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+            let Some(next) = [flight, timer].into_iter().flatten().min().filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            if flight == Some(next) {
+                let Some(Reverse((_, number))) = self.flights.pop() else { break };
+                if let Some(flight) = self.cargo.remove(&number) {
+                    self.deliver(flight);
+                }
+            } else if let Some(Reverse((_, place))) = self.timers.pop() {
+                let due = self.places[place].node.poll_timeout().is_some_and(|at| at <= self.now);
+                if due && self.places[place].up {
+                    self.act(place, |node, now| node.handle_timeout(now));
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    /// The events at a place since the last call, as short texts.
+    fn events(&mut self, place: usize) -> Vec<String> {
+        let events = core::mem::take(&mut self.places[place].events);
+        let number = |peer: &Uuid| u64::from_be_bytes(peer.as_bytes()[8..].try_into().unwrap());
+        let text = |content: &[Bytes]| {
+            content
+                .iter()
+                .map(|frame| String::from_utf8_lossy(frame).into_owned())
+                .collect::<Vec<_>>()
+                .join("|")
+        };
+        events
+            .iter()
+            .map(|event| {
+                let what = match &event.kind {
+                    EventKind::Enter { .. } => "ENTER".to_owned(),
+                    EventKind::Exit => "EXIT".to_owned(),
+                    EventKind::Evasive => "EVASIVE".to_owned(),
+                    EventKind::Silent => "SILENT".to_owned(),
+                    EventKind::Join { group } => format!("JOIN {group}"),
+                    EventKind::Leave { group } => format!("LEAVE {group}"),
+                    EventKind::Whisper { content } => format!("WHISPER {}", text(content)),
+                    EventKind::Shout { group, content } => format!("SHOUT {group} {}", text(content)),
+                    EventKind::MessagesLost { lost } => format!("LOST {lost}"),
+                    EventKind::Leader { group } => format!("LEADER {group}"),
+                    EventKind::Stop => "STOP".to_owned(),
+                };
+                format!("{} {what}", number(&event.peer))
+            })
+            .collect()
+    }
+
+    /// Everybody sees all others of its part and nobody else.
+    fn is_whole(&self) -> bool {
+        let up: Vec<&Place> = self.places.iter().filter(|place| place.up).collect();
+        up.iter().all(|place| {
+            let others = up.iter().filter(|other| other.part == place.part).count() - 1;
+            place.node.peers().count() == others
+        })
+    }
+}
+
+/// One node without a network: messages are handed in by hand, actions looked at.
+struct Bench {
+    node: Node,
+    now: Duration,
+}
+
+impl Bench {
+    fn new(config: NodeConfig) -> Self {
+        Self { node: Node::new(Now::default(), config).unwrap(), now: Duration::ZERO }
+    }
+
+    fn at(&self) -> Now {
+        Now { mono: self.now, wall: self.now }
+    }
+
+    /// A message of the peer of that number.
+    fn hear(&mut self, peer: usize, generation: Generation, sequence: u16, body: Body) {
+        let frames = Message { sequence, body }.encode(generation).unwrap();
+        self.hear_frames(peer, generation, &frames);
+    }
+
+    fn hear_frames(&mut self, peer: usize, generation: Generation, frames: &[Bytes]) {
+        let identity = IdentityForm::of(generation).encode(&uuid(peer));
+        self.node.handle_message(self.at(), &identity, frames);
+    }
+
+    fn hear_beacon(&mut self, peer: usize, port: u16) {
+        let datagram = Beacon { uuid: uuid(peer), port, public_key: None }.encode();
+        let source = core::net::Ipv4Addr::from_bits(0x0a00_0001 + peer as u32);
+        self.node.handle_beacon(self.at(), source.into(), &datagram);
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.node.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.node.handle_timeout(self.at());
+        }
+        self.now = end;
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        core::iter::from_fn(|| self.node.poll_action()).collect()
+    }
+
+    /// What was sent to peers, read in a generation.
+    fn sent(&mut self, generation: Generation) -> Vec<Message> {
+        let read = |action| match action {
+            Action::Send { frames, .. } => Some(Message::decode(generation, &frames).unwrap()),
+            _ => None,
+        };
+        self.actions().into_iter().filter_map(read).collect()
+    }
+
+    fn kinds(&mut self) -> Vec<EventKind> {
+        core::iter::from_fn(|| self.node.poll_event()).map(|event| event.kind).collect()
+    }
+}
+
+fn octets(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// The HELLO of the peer of that number.
+fn hello_of(peer: usize, generation: Generation) -> Hello {
+    let ip = core::net::Ipv4Addr::from_bits(0x0a00_0001 + peer as u32).to_string();
+    let address = match generation.is_legacy() {
+        true => Address::Mailbox { ip: ip.into(), port: 49152 },
+        false => Address::Endpoint(format!("tcp://{ip}:49152").into()),
+    };
+    let name = if generation.is_legacy() { Bytes::new() } else { octets("peer") };
+    Hello { address, groups: vec![octets("G")], status: 1, name, headers: vec![] }
+}
+
+const G20: Generation = Generation::Rfc20;
+const G10: Generation = Generation::Zyre1;
+const G36: Generation = Generation::Rfc36;
+const G43: Generation = Generation::Rfc43;

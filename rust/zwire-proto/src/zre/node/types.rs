@@ -1,0 +1,136 @@
+//! What goes out of a node: actions for the driver, events for the application.
+
+use super::super::Uuid;
+use crate::Text;
+use bytes::Bytes;
+
+/// The number of a DEALER, chosen by the node and never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DealerId(pub u64);
+
+/// What the driver has to do, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open a DEALER. What is sent before it is connected waits.
+    Connect {
+        /// Its number.
+        dealer: DealerId,
+        /// Whom it is for.
+        peer: Uuid,
+        /// `tcp://host:port`.
+        endpoint: Bytes,
+        /// What it says in its greeting.
+        identity: Bytes,
+        /// The CURVE key of the other side.
+        server_key: Option<[u8; 32]>,
+    },
+    /// Close a DEALER; what it has not sent is dropped.
+    Disconnect {
+        /// Its number.
+        dealer: DealerId,
+    },
+    /// Send a message. If it cannot be queued, [`handle_dealer_failed`](super::Node::handle_dealer_failed)
+    /// has to say so: a message that is left out costs the session.
+    Send {
+        /// Where.
+        dealer: DealerId,
+        /// Its frames.
+        frames: Vec<Bytes>,
+    },
+    /// Send a datagram to the broadcast address of an interface.
+    Beacon {
+        /// Index into the interfaces of the configuration.
+        interface: usize,
+        /// What.
+        datagram: Bytes,
+    },
+    /// Connect the PUB of ZRE/LOG to a collector.
+    ConnectLog {
+        /// `tcp://host:port`.
+        endpoint: Bytes,
+    },
+    /// Disconnect it from a collector that left.
+    DisconnectLog {
+        /// `tcp://host:port`.
+        endpoint: Bytes,
+    },
+    /// Publish a frame of ZRE/LOG.
+    Log {
+        /// What.
+        frame: Bytes,
+    },
+}
+
+/// Something that the application wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which peer; of STOP and of a LEADER that is this node, this node.
+    pub peer: Uuid,
+    /// Its name. Peers before 36/ZRE have the first six digits of their UUID.
+    pub name: Text,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The peer is there: its HELLO came.
+    Enter {
+        /// Where it listens, as it says.
+        address: Text,
+        /// Its headers.
+        headers: Vec<(Text, Text)>,
+    },
+    /// The peer is gone. Comes once for each `Enter`.
+    Exit,
+    /// The peer gives no sign of life and is asked for one.
+    Evasive,
+    /// It does not answer.
+    Silent,
+    /// The peer is in a group now.
+    Join {
+        /// Which.
+        group: Text,
+    },
+    /// The peer is not in a group any more.
+    Leave {
+        /// Which.
+        group: Text,
+    },
+    /// A message for this node.
+    Whisper {
+        /// Its frames.
+        content: Vec<Bytes>,
+    },
+    /// A message for a group.
+    Shout {
+        /// Which.
+        group: Text,
+        /// Its frames.
+        content: Vec<Bytes>,
+    },
+    /// Messages of the peer did not arrive. An `Exit` follows, and an `Enter` when it is there again.
+    MessagesLost {
+        /// How many; 0 where it cannot be told, because the numbers went back.
+        lost: u16,
+    },
+    /// The peer, or this node, leads a group.
+    Leader {
+        /// Which.
+        group: Text,
+    },
+    /// This node has stopped.
+    Stop,
+}
+
+/// What became of a SHOUT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shouted {
+    /// Peers that it was queued for.
+    pub queued: usize,
+    /// Members whose generation has one frame per message.
+    pub refused: usize,
+    /// Members whose connection failed.
+    pub not_responding: usize,
+}
