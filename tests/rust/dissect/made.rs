@@ -1,11 +1,11 @@
 //! The same sessions over other links: the batches of real captures, carried by WebSocket and UDP.
 
-use super::run::{dissect, json, packets};
+use super::run::{dissect, json, packets, packets_of, save};
 use bytes::Bytes;
 use serde_json::Value;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use zwire_proto::{
-    capture::{Direction, FlowEvent, Flows, FrameBuilder, PcapWriter, StreamBuffer, write_datagram},
+    capture::{Direction, FlowEvent, Flows, FrameBuilder, Packet, PcapWriter, StreamBuffer, write_datagram},
     zenoh::dissect::{Options, Record},
 };
 
@@ -63,13 +63,23 @@ fn content(records: &[Record]) -> Vec<Value> {
 
 const SESSIONS: [&str; 3] = ["zenoh-pubsub-basic", "zenoh-compression", "zenoh-old-version"];
 
-fn over_web_socket(batches: &[(Duration, Direction, Bytes)], heads: bool) -> Bytes {
+/// What comes before the batches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    /// Request and response.
+    Heads,
+    /// Segments of messages that began before the capture.
+    Rest,
+    Nothing,
+}
+
+fn over_web_socket(batches: &[(Duration, Direction, Bytes)], lead: Lead) -> Bytes {
     let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
     let server = SocketAddr::from(([127, 0, 0, 1], 8080));
     let mut frames = FrameBuilder::new(client, server, [1, 2]);
     let mut out = PcapWriter::new();
     let start = batches[0].0;
-    if heads {
+    if lead == Lead::Heads {
         let request = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n";
         let response = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -77,6 +87,11 @@ fn over_web_socket(batches: &[(Duration, Direction, Bytes)], heads: bool) -> Byt
         frames.open(start, &mut out);
         frames.data(start, Direction::ToServer, request, &mut out);
         frames.data(start, Direction::ToClient, response, &mut out);
+    }
+    if lead == Lead::Rest {
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            frames.data(start, direction, &[0x55; 1000], &mut out);
+        }
     }
     for (time, direction, batch) in batches {
         frames.data(*time, *direction, &web_socket(*direction, batch), &mut out);
@@ -89,7 +104,7 @@ fn over_web_socket(batches: &[(Duration, Direction, Bytes)], heads: bool) -> Byt
 fn over_web_socket_the_records_are_the_same() {
     for name in SESSIONS {
         let expected = dissect(&super::run::file(name), Options::default());
-        let got = dissect(&over_web_socket(&batches(name), true), Options::default());
+        let got = dissect(&over_web_socket(&batches(name), Lead::Heads), Options::default());
         assert!(content(&expected) == content(&got), "{name}");
     }
 }
@@ -99,13 +114,30 @@ fn a_web_socket_is_recognised_late() {
     for name in ["zenoh-pubsub-basic", "zenoh-compression"] {
         let batches = batches(name);
         let expected = dissect(&super::run::file(name), Options::default());
-        let got = dissect(&over_web_socket(&batches[30..], false), Options::default());
+        let [got, behind_rest] = [Lead::Nothing, Lead::Rest]
+            .map(|lead| dissect(&over_web_socket(&batches[30..], lead), Options::default()));
         let pushes = |records: &[Record]| -> Vec<_> {
             records.iter().filter(|r| r.message() == "push").map(|r| (r.sn, r.message.clone())).collect()
         };
         let (expected, got) = (pushes(&expected), pushes(&got));
         assert!(got.len() > 30 && expected.ends_with(&got), "{name}: {}", got.len());
+        assert_eq!(pushes(&behind_rest), got, "{name}");
     }
+}
+
+#[test]
+fn the_answer_to_an_upgrade_may_be_captured_before_the_request() {
+    let capture = over_web_socket(&batches("zenoh-pubsub-basic"), Lead::Heads);
+    let mut packets = packets_of(capture.clone());
+    let place = |packets: &[Packet], start: &[u8]| {
+        let holds = |packet: &Packet| packet.data.windows(start.len()).any(|window| window == start);
+        packets.iter().position(holds).unwrap()
+    };
+    let (request, response) = (place(&packets, b"GET / "), place(&packets, b"HTTP/1.1 101"));
+    packets.swap(request, response);
+    let [expected, got] = [capture, save(&packets)].map(|file| dissect(&file, Options::default()));
+    assert!(expected.len() > 100);
+    assert!(content(&expected) == content(&got));
 }
 
 fn over_udp(batches: &[(Duration, Direction, Bytes)]) -> Bytes {

@@ -59,8 +59,13 @@ pub(crate) fn json(record: &Record) -> Value {
 }
 
 pub(crate) fn packets(name: &str) -> Vec<Packet> {
+    packets_of(file(name))
+}
+
+/// The packets of a file.
+pub(crate) fn packets_of(file: Bytes) -> Vec<Packet> {
     let mut reader = CaptureReader::new();
-    reader.push(file(name));
+    reader.push(file);
     let mut packets = Vec::new();
     while let Some(packet) = reader.poll_packet().unwrap() {
         packets.push(packet);

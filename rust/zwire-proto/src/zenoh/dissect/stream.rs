@@ -128,10 +128,16 @@ impl Stream {
     pub(super) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
+        // A WebSocket that was joined inside a message shows itself where a later one begins.
+        let joins = matches!(half.phase, Phase::Search { at_start: false, .. }) && may_be_joined(&data);
+        if joins && matches!(self.kind, Kind::Undecided) {
+            self.switch_to(Socket::resume());
+        }
         if let Kind::WebSocket(socket) = &mut self.kind {
             socket.handle_data(direction, data);
             return;
         }
+        let half = &mut self.halves[direction.index()];
         match &mut half.phase {
             Phase::Search { waiting, .. } => waiting.extend_from_slice(&data),
             Phase::Skip(left) => {
@@ -282,7 +288,14 @@ impl Stream {
             half.phase = Phase::Framed;
             return Step::Again;
         }
-        match start(half.buffer.as_slice()) {
+        let start = match start(half.buffer.as_slice()) {
+            // An answer that was captured before its request.
+            Start::Other if self.from_start && half.buffer.as_slice().starts_with(b"HTTP/1.1 ") => {
+                Start::Await
+            }
+            start => start,
+        };
+        match start {
             Start::Init => {
                 self.kind = Kind::Zenoh;
                 half.phase = Phase::Framed;
@@ -435,8 +448,16 @@ impl Stream {
 
     fn switch_to(&mut self, mut socket: Socket) {
         for direction in DIRECTIONS {
-            let buffer = &mut self.halves[direction.index()].buffer;
-            if let Some(data) = buffer.take(buffer.len()) {
+            let half = &mut self.halves[direction.index()];
+            let searched = match core::mem::take(&mut half.phase) {
+                Phase::Search { waiting, .. } => waiting.len(),
+                _ => 0,
+            };
+            let passed = half.buffer.position() + searched as u64;
+            if passed > 0 {
+                socket.handle_gap(direction, passed);
+            }
+            if let Some(data) = half.buffer.take(half.buffer.len()) {
                 socket.handle_data(direction, data);
             }
         }
