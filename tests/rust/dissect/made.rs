@@ -171,3 +171,23 @@ fn a_session_over_udp_is_recognised_late() {
     assert!(got.len() > 150, "{}", got.len());
     assert_eq!(last(&expected), last(&got));
 }
+
+/// A capture on all interfaces of a host holds a datagram once for each that it passes.
+#[test]
+fn datagrams_that_were_captured_twice_are_told_once() {
+    for name in [&SESSIONS[..], &["zenoh-udp"]].concat() {
+        let once = if name == "zenoh-udp" { save(&packets(name)) } else { over_udp(&batches(name)) };
+        let twice: Vec<_> = packets_of(once.clone()).into_iter().flat_map(|p| [p.clone(), p]).collect();
+        let framed = |file: &Bytes| -> Vec<_> {
+            let mut values = content(&dissect(file, Options::default()));
+            values.retain(|value| {
+                let message = value["message"].as_str().unwrap();
+                !["init", "open", "join", "close", "scout", "hello"].contains(&message)
+            });
+            values
+        };
+        let expected = framed(&once);
+        assert!(expected.len() > 20, "{name}: {}", expected.len());
+        assert!(expected == framed(&save(&twice)), "{name}");
+    }
+}

@@ -109,7 +109,7 @@ impl Datagrams {
                 old.finish([datagram.place(); 2], shared);
                 self.age.retain(|other| *other != pair);
             }
-            self.begin(pair, Session::default(), shared);
+            self.begin(pair, Session::of_datagrams(), shared);
         }
         if multicast && is_join(&datagram.data) {
             if self.groups.len() < MAX_DATAGRAM_SESSIONS {
@@ -224,7 +224,7 @@ impl Datagrams {
     /// to tell it.
     fn open(&mut self, pair: Pair, format: Option<Format>, shared: &mut Shared) {
         if !self.sessions.contains_key(&pair) {
-            let mut session = Session::default();
+            let mut session = Session::of_datagrams();
             session.pass_handshake(0);
             session.pass_handshake(1);
             if let Some(format) = format {

@@ -19,6 +19,7 @@ mod keys;
 pub mod limits;
 mod plausible;
 mod reassembly;
+mod recent;
 mod record;
 mod session;
 mod socket;

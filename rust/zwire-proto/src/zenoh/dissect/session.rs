@@ -4,12 +4,14 @@ use super::{
     keys::{Declared, Total, entity, owned},
     limits::{MAX_BATCH, MAX_DECLARED_BYTES},
     reassembly::{Budget, Channels, Lost, Whole},
+    recent::Recent,
     record::{Cause, Fault, Message, Record, declared_key},
 };
 use crate::{
     Text,
     buf::Reader,
     zenoh::{
+        Priority, Reliability,
         link::Decompressor,
         wire::{
             BatchItem, BatchReader, Declaration, Fragment, Init, Mapping, NetworkMessage, Resolution,
@@ -107,6 +109,8 @@ struct Side {
     open: bool,
     declared: Declared,
     channels: Channels,
+    /// Of datagrams, which may be captured more than once.
+    recent: Recent,
 }
 
 /// A link between two nodes as far as the capture shows it.
@@ -115,9 +119,16 @@ pub(super) struct Session {
     sides: [Side; 2],
     /// Found out from the batches, where the handshake is not in the capture.
     guess: Option<Format>,
+    /// Whether its batches are datagrams.
+    datagrams: bool,
 }
 
 impl Session {
+    /// A session whose batches are datagrams.
+    pub(super) fn of_datagrams() -> Self {
+        Self { datagrams: true, ..Self::default() }
+    }
+
     /// Bytes of this side are missing.
     pub(super) const fn lose(&mut self, side: usize) {
         self.sides[side].declared.lossy = true;
@@ -211,13 +222,18 @@ impl Session {
         };
         let reader = BatchReader::of(Reader::new(&batch).with_shared_memory());
         let mut reader = if format == Format::LowLatency { reader.bare() } else { reader };
-        let mut sn = None;
+        let (mut sn, mut repeated) = (None, false);
         loop {
             match reader.next_item() {
                 Ok(None) => return true,
+                Ok(Some(BatchItem::Network(_))) if repeated => {}
                 Ok(Some(BatchItem::Network(message))) => self.network(side, message, sn, &place, shared),
                 Ok(Some(BatchItem::Transport(TransportMessage::Frame(frame)))) => {
                     sn = Some(frame.sn);
+                    repeated = self.repeats(side, frame.priority, frame.reliability, frame.sn);
+                    if repeated {
+                        continue;
+                    }
                     let lost = self.sides[side].channels.interrupt(
                         frame.priority,
                         frame.reliability,
@@ -226,6 +242,9 @@ impl Session {
                     report(lost, &place, shared);
                 }
                 Ok(Some(BatchItem::Fragment(fragment, data))) => {
+                    if self.repeats(side, fragment.priority, fragment.reliability, fragment.sn) {
+                        continue;
+                    }
                     self.fragment(side, fragment, &data, &place, shared);
                 }
                 Ok(Some(BatchItem::Transport(message))) => self.transport(side, message, &place, shared),
@@ -238,6 +257,12 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Whether a datagram with this number came before: a capture on several interfaces holds it once for
+    /// each, and its receiver takes the first.
+    fn repeats(&mut self, side: usize, priority: Priority, reliability: Reliability, sn: u32) -> bool {
+        self.datagrams && !self.sides[side].recent.insert(priority, reliability, sn)
     }
 
     /// The session is over.
