@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -305,6 +306,20 @@ def test_cli_survives_a_closed_output(tmp_path):
     command = f'"{sys.executable}" -m zwire decode "{path}" >&-'
     done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_cli_gives_up_when_it_is_told(number):
+    pcap = gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes())
+    command = [sys.executable, "-m", "zwire", "decode", "-"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdin.write(pcap)
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, b"")
 
 
 def test_cli_draws_a_bar_on_a_terminal(tmp_path):

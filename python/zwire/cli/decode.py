@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and any(_same(args.output, name) for name in files):
         return _refuse(f"{args.output} is one of the captures: writing there would empty it", 2)
     decoder = decode(*files, ports=args.port)
-    with _progress(decoder, args.output), _output(args.output) as out:
+    with _options.stop_signals(), _progress(decoder, args.output), _output(args.output) as out:
         match args.format:
             case "text":
                 found = _lines(decoder.text, out)
