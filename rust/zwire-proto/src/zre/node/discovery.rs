@@ -77,7 +77,7 @@ impl Node {
         };
         peer.sign_of_life(now.mono);
         if !alive && peer.endpoint != endpoint {
-            if peer.session.as_ref().is_some_and(|session| session.generation.is_legacy()) {
+            if peer.is_legacy() {
                 return self.restart_with_legacy(now);
             }
             let public_key = peer.public_key;
@@ -190,13 +190,8 @@ impl Node {
     /// Peers of the first generations abort when anything is out of order, also at a second HELLO. So
     /// this node leaves, which they do not check, and comes back (`zre` 15.5). All peers notice.
     pub(super) fn restart_with_legacy(&mut self, now: Now) {
-        let legacy = |peer: &Peer| match (&peer.session, &peer.dealer) {
-            (Some(session), _) => session.generation.is_legacy(),
-            (None, Some(dealer)) => dealer.generation.is_legacy(),
-            (None, None) => false,
-        };
-        let all: Vec<Uuid> =
-            self.peers.iter().filter(|(_, peer)| legacy(peer)).map(|(uuid, _)| *uuid).collect();
+        let legacy = self.peers.iter().filter(|(_, peer)| peer.is_legacy());
+        let all: Vec<Uuid> = legacy.map(|(uuid, _)| *uuid).collect();
         all.iter().for_each(|uuid| self.exit(now, uuid));
         if self.config.beacon_interval.is_some() && self.quiet_until.is_none() {
             self.send_beacons(0);

@@ -47,8 +47,7 @@ impl Node {
         let start = if peer.session.is_some() { peer.heard } else { peer.since };
         let gone_at = start + expired;
         if gone_at <= now.mono {
-            let legacy = peer.session.as_ref().is_some_and(|session| session.generation.is_legacy());
-            if legacy && self.given_up.len() < limits::MAX_GIVEN_UP {
+            if peer.is_legacy() && self.given_up.len() < limits::MAX_GIVEN_UP {
                 self.given_up.insert(*uuid);
             }
             self.exit(now, uuid);
@@ -92,8 +91,7 @@ impl Node {
     pub fn handle_dealer_failed(&mut self, now: Now, dealer: DealerId) {
         let Some(uuid) = self.dealers.remove(&dealer) else { return };
         let Some(peer) = self.peers.get_mut(&uuid) else { return };
-        let legacy = peer.session.as_ref().is_some_and(|session| session.generation.is_legacy());
-        if legacy {
+        if peer.is_legacy() {
             self.restart_with_legacy(now);
             return;
         }

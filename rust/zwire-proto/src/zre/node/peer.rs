@@ -97,6 +97,12 @@ impl Peer {
         self.silent = false;
     }
 
+    /// Whether a second HELLO, or anything out of order, may abort it. Who has said nothing has not
+    /// heard ours, or its answer is on the way.
+    pub(super) fn is_legacy(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.generation.is_legacy())
+    }
+
     pub(super) fn is_in(&self, group: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.groups.contains(group))
     }

@@ -148,6 +148,12 @@ impl Node {
         hello: Hello,
         endpoint: Bytes,
     ) {
+        let failed = self.peers.get(&uuid).is_some_and(|peer| peer.retry_at.is_some());
+        if failed && generation.is_legacy() {
+            // It has our HELLO, and the connection that brought it is gone.
+            self.exit(now, &uuid);
+            return self.restart_with_legacy(now);
+        }
         if self.peers.get(&uuid).is_some_and(|peer| peer.dealer.is_none()) {
             self.purge(now, &endpoint, &uuid);
         }
@@ -265,7 +271,7 @@ impl Node {
     pub(super) fn renew(&mut self, now: Now, uuid: &Uuid) {
         let Some(peer) = self.peers.get_mut(uuid) else { return };
         let generation = match (&peer.session, &peer.dealer) {
-            (Some(session), _) if session.generation.is_legacy() => return self.restart_with_legacy(now),
+            _ if peer.is_legacy() => return self.restart_with_legacy(now),
             (Some(session), _) => Some(session.generation),
             (None, Some(dealer)) => Some(dealer.generation),
             (None, None) => None,

@@ -155,6 +155,29 @@ fn an_old_peer_that_comes_back_is_not_greeted_without_a_goodbye() {
     }
 }
 
+/// Before the HELLO of the peer as well: that it comes says that ours has arrived.
+#[test]
+fn a_connection_to_an_old_peer_that_fails_is_mended_with_a_goodbye() {
+    for answered in [false, true] {
+        let mut bench = Bench::new(config(0, Generations::only(G20)));
+        bench.hear_beacon(1, 49152);
+        let hello = || Body::Hello(hello_of(1, G20));
+        if answered {
+            bench.hear(1, G20, 1, hello());
+        }
+        let Action::Connect { dealer, .. } = bench.actions()[0] else { panic!() };
+        bench.node.handle_dealer_failed(Now::default(), dealer);
+        if !answered {
+            bench.hear(1, G20, 1, hello());
+        }
+        let actions = bench.actions();
+        let [Action::Disconnect { .. }, Action::Beacon { datagram, .. }] = &actions[..] else {
+            panic!("{actions:?}")
+        };
+        assert_eq!(Beacon::decode(datagram).map(|beacon| beacon.port), Ok(0));
+    }
+}
+
 #[test]
 fn secure_and_plain_nodes_never_meet() {
     let mut world = World::new();

@@ -58,6 +58,33 @@ fn lost_beacons_cost_a_beacon_or_two() {
     }
 }
 
+/// Nodes, percent of beacons lost, milliseconds until everybody sees everybody, messages until then.
+/// A change of these numbers is a change of behaviour.
+#[test]
+fn the_table_of_convergence() {
+    let table = [(10, 0), (10, 5), (10, 20), (10, 50), (50, 0), (50, 5), (50, 20), (50, 50), (100, 20)];
+    let seen: Vec<_> = table
+        .iter()
+        .map(|(nodes, loss)| {
+            let (time, sent) = converge(*nodes, *loss, 1);
+            (*nodes, *loss, time, sent)
+        })
+        .collect();
+    let expected = [
+        (10, 0, 10, 90),
+        (10, 5, 10, 90),
+        (10, 20, 1010, 90),
+        (10, 50, 2010, 90),
+        (50, 0, 10, 2450),
+        (50, 5, 1010, 2450),
+        (50, 20, 1010, 2450),
+        // Where five beacons in a row are lost, PING adds its own.
+        (50, 50, 5010, 2684),
+        (100, 20, 3010, 9900),
+    ];
+    assert_eq!(seen, expected);
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
     assert_eq!(converge(30, 40, 11), converge(30, 40, 11));
