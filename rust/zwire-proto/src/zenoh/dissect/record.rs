@@ -262,7 +262,7 @@ impl Record {
                 let body = query.body.as_ref()?;
                 (body.shm, &body.payload)
             }
-            Data::Err(err) => (err.shm, &err.payload),
+            Data::Err(err) => (false, &err.payload),
         };
         if shm { None } else { Some(payload) }
     }

@@ -33,7 +33,7 @@ pub struct Err {
     pub encoding: Encoding,
     /// Who made it.
     pub source_info: Option<SourceInfo>,
-    /// The payload describes shared memory.
+    /// Marked as a payload of shared memory, though it is inline.
     pub shm: bool,
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,
@@ -55,11 +55,8 @@ impl Err {
                 _ => keep_unknown(&mut err.extensions, ext, r, "ERR extension")?,
             }
         }
-        err.payload = if err.shm {
-            shm::read_slices(r, "ERR payload")?
-        } else {
-            r.zbytes(u64::from(u32::MAX), "ERR payload")?
-        };
+        // The marker changes nothing here: unlike PUT the peers keep the payload inline.
+        err.payload = r.zbytes(u64::from(u32::MAX), "ERR payload")?;
         Ok(err)
     }
 
@@ -79,9 +76,7 @@ impl Err {
             chain.header(sink, shm::MARKER);
         }
         chain.unknown(sink, &self.extensions);
-        if !self.shm {
-            put_vle(sink, self.payload.len() as u64);
-        }
+        put_vle(sink, self.payload.len() as u64);
         sink.put_shared(&self.payload);
     }
 }
@@ -90,7 +85,7 @@ impl Err {
 mod tests {
     use super::super::{
         NetworkMessage, Response, ResponseBody, WireExpr,
-        testing::{both_ways, kind, network},
+        testing::{both_ways, kind, network, unhex},
     };
     use super::*;
     use crate::{
@@ -125,6 +120,24 @@ mod tests {
         );
         let info = SourceInfo { zid: ZenohId::new(1).unwrap(), eid: 2, sn: 3 };
         check("85 41 04 00010203 00", Err { source_info: Some(info), ..Err::default() });
+    }
+
+    /// As eclipse-zenoh 1.10.2 sends it between default sessions of one host: 200000 bytes behind the
+    /// marker, all of them inline.
+    #[test]
+    fn behind_the_marker_of_shared_memory_the_payload_is_inline() {
+        let hex = "5b 00 00 c5 08 12 03 616263";
+        let bytes = unhex(hex);
+        let mut r = Reader::new(&bytes).with_shared_memory();
+        let message = NetworkMessage::decode(&mut r).unwrap();
+        assert!(r.is_empty());
+        let NetworkMessage::Response(Response { body: ResponseBody::Err(err), .. }) = &message else {
+            panic!("{message:?}")
+        };
+        assert_eq!((&err.payload[..], err.shm, err.encoding.id), (&b"abc"[..], true, 4));
+        let mut out = Vec::new();
+        message.encode(&mut out);
+        assert_eq!(out, bytes[..]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// The Unit extension that marks PUT and ERR payloads; mandatory.
+/// The Unit extension that marks PUT and ERR payloads; mandatory. Only those of PUT change their form.
 pub(super) const MARKER: u8 = 0x12;
 /// The Unit extension in front of a QueryBody.
 pub(super) const BODY_MARKER: u8 = 0x04;
