@@ -106,7 +106,9 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
             config.insert_json5(key, value)
         except ConfigError as error:
             # The reader of JSON5 sees the value alone; a text without quotes is what it stumbles over most.
-            raise ConfigError(f"--cfg {assignment}: {error}") from error
+            # What is no JSON5 has no path yet.
+            hint = "" if error.path is not None else f"; a text has quotes: --cfg '{key}:\"{value}\"'"
+            raise ConfigError(f"--cfg {assignment}: {error}{hint}") from error
     return config
 
 
