@@ -145,10 +145,13 @@ fn write_seeds() -> io::Result<usize> {
     for (id, bytes) in &zmtp {
         write("zmtp", id, bytes)?;
     }
-    // Whole sides of connections: a DEALER, a SUB, and a client of PLAIN.
+    // Whole sides of connections: a DEALER, a SUB, and clients of PLAIN and CURVE.
     let mut plain = zmtp["15.1.1"].clone();
     plain[12..17].copy_from_slice(b"PLAIN");
+    let mut curve = zmtp["15.1.1"].clone();
+    curve[12..17].copy_from_slice(b"CURVE");
     for (name, greeting, parts) in [
+        ("curve", &curve, &["15.9.1", "15.9.3", "15.9.5"][..]),
         ("dealer", &zmtp["15.1.1"], &["15.2", "15.4", "15.6.1", "15.4", "15.6.3"][..]),
         ("sub", &zmtp["15.1.1"], &["15.3.3", "15.5.1", "15.5.3", "15.5.2", "15.5.5"][..]),
         ("plain", &plain, &["15.8.1", "15.8.3", "15.4"][..]),

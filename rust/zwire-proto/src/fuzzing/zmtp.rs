@@ -5,7 +5,11 @@ use crate::{
     buf::Reader,
     error::Result,
     zmtp::{
-        link::{Handshake, HandshakeConfig, Inbound, LinkRx, LinkTx, RxConfig, Security, Step, TxConfig},
+        crypto::{KeyPair, SecretKey},
+        link::{
+            CurveServer, Handshake, HandshakeConfig, Inbound, LinkRx, LinkTx, RxConfig, Security, Step,
+            TxConfig,
+        },
         wire::{
             Command, Error, FrameHead, Generation, Greeting, Greeting1, Greeting2, Metadata, Ready,
             SocketType, Subscription, TrafficCommand, curve, plain,
@@ -14,6 +18,16 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use core::fmt::Debug;
+use std::sync::LazyLock;
+
+/// The server of the worked example, which the seeds talk to. Its keys are made once: that takes longer
+/// than most inputs.
+static CURVE_SERVER: LazyLock<HandshakeConfig> = LazyLock::new(|| {
+    let keys = KeyPair::of(SecretKey::new(core::array::from_fn(|i| 0x20 + i as u8)));
+    let given = CurveServer::new(keys, true, &core::array::from_fn(|i| 0x80 + i as u8));
+    let server = HandshakeConfig::new(SocketType::Router);
+    HandshakeConfig { security: Security::CurveServer(Box::new(given)), ..server }
+});
 
 /// One side of a connection, from its greeting or from its first frame on. Each body is tried as each
 /// command that there is.
@@ -29,6 +43,7 @@ pub fn zmtp(data: &[u8]) {
     body(&raw);
     connection(data, HandshakeConfig::new(SocketType::Router));
     connection(data, HandshakeConfig::new(SocketType::Pub));
+    connection(data, CURVE_SERVER.clone());
     let server = HandshakeConfig::new(SocketType::Dealer);
     connection(data, HandshakeConfig { security: Security::PlainServer, ..server });
 }
@@ -46,6 +61,7 @@ fn connection(data: &[u8], config: HandshakeConfig) {
 fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Option<String>) {
     let now = Now::default();
     let socket = config.socket_type;
+    let sealed = matches!(config.security, Security::CurveServer(_));
     let mut handshake = Handshake::new(config);
     let (mut buf, mut out) = (BytesMut::new(), Vec::new());
     let mut link: Option<(LinkRx, LinkTx, LinkRx)> = None;
@@ -72,7 +88,8 @@ fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Op
         let before = out.len();
         let result = rx.read(now, &mut buf, &mut out, usize::MAX);
         assert!(rx.collecting() <= data.len() * (1 + size_of::<Bytes>()));
-        if socket != SocketType::Pub {
+        // Under CURVE what we say is for the peer's eyes.
+        if socket != SocketType::Pub && !sealed {
             repeat(&out[before..], tx, again);
         }
         if let Err(error) = result {
