@@ -33,3 +33,11 @@ pub const HIGH_WATER_MARK: usize = 1000;
 
 /// Most bytes that wait for the socket by default. A thousand messages of 64 KiB fit.
 pub const MAX_QUEUED_BYTES: usize = 64 << 20;
+
+/// Most bytes of subscriptions that a publisher keeps of one subscriber, with [`SUBSCRIPTION_COST`] for
+/// each: some hundred thousand topics as people write them.
+pub const MAX_SUBSCRIPTION_BYTES: usize = 32 << 20;
+
+/// What a subscription counts for beside its bytes: up to two nodes of the tree and an entry in the set of
+/// its subscriber.
+pub const SUBSCRIPTION_COST: usize = 256;

@@ -5,10 +5,12 @@
 //! | [`wire`] | the bytes: greetings, frames, commands, metadata |
 //! | [`crypto`] | keys and boxes of CURVE |
 //! | [`link`] | one connection: handshake, sending, receiving, heartbeats |
+//! | [`socket`] | what a socket does with its connections; so far who has subscribed to what |
 //!
 //! Comments cite the ZMTP reference as `zmtp` with its section.
 
 pub mod crypto;
 pub mod limits;
 pub mod link;
+pub mod socket;
 pub mod wire;
