@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -208,6 +209,16 @@ def too_few(command: str, came: int, args: argparse.Namespace) -> int:
 def say(line: str) -> None:
     """Print for the person, not for the pipe."""
     print(line, file=sys.stderr, flush=True)
+
+
+def settle(session: zenoh.Session) -> None:
+    """Wait until the hub knows what was declared, so that a person may rely on what is said next.
+
+    Asks something that nobody answers: the hub ends such a query itself, and it takes what comes over a link
+    in order. A hub that does not answer in time is waited for no longer: it hears of it when it can.
+    """
+    for _ in session.get(f"@zwire/barrier/{os.urandom(8).hex()}", timeout=2.0):
+        pass
 
 
 @contextlib.contextmanager

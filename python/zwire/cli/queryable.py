@@ -56,6 +56,7 @@ def _answer_all(args: argparse.Namespace) -> int:
         _options.open_session(args) as session,
         session.declare_queryable(args.key, complete=args.complete) as queryable,
     ):
+        _options.settle(session)
         _options.say(f"answering {args.key}")
         while args.count is None or answered < args.count:
             try:

@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     with _options.stop_signals():
         try:
             with _options.open_session(args) as session, session.declare_subscriber(args.key) as subscriber:
+                _options.settle(session)
                 _options.say(f"subscribed to {args.key}")
                 code = _print(subscriber, args)
                 if subscriber.dropped:
