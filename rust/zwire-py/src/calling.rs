@@ -13,8 +13,15 @@ use core::{
     time::Duration,
 };
 use pyo3::{ffi, prelude::*, types::PyTuple};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, OnceLock},
+    thread::{self, ThreadId},
+    time::Instant,
+};
 use zwire_engine::{Queue, runtime::Birth};
+
+/// The name of threads of callbacks.
+const NAME: &str = "zwire-callback";
 
 /// Most items that a thread hands over before it looks whether others want the interpreter.
 const BATCH: usize = 256;
@@ -31,7 +38,7 @@ pub(crate) fn start<T: Item>(
 ) -> PyResult<()> {
     let callbacks = Callbacks { callback, drop };
     let running = Running::new();
-    let thread = std::thread::Builder::new().name("zwire-callback".to_owned()).spawn(move || {
+    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
         let callbacks = core::mem::ManuallyDrop::new(callbacks);
         // Without an interpreter there is nobody to call, and nobody to give the callbacks back to.
         let _ = Python::try_attach(|py| {
@@ -54,6 +61,30 @@ pub(crate) fn start<T: Item>(
     }
 }
 
+/// The thread that ends the interpreter, once it has begun to.
+static EXIT: OnceLock<ThreadId> = OnceLock::new();
+
+/// The interpreter has begun to end, and closes what is open.
+pub(crate) fn exit_begins() {
+    EXIT.get_or_init(|| thread::current().id());
+}
+
+/// Does not return in a thread that the end of the interpreter leaves behind.
+///
+/// What such a daemon thread hears is that its session is closed, and it would print that: while the
+/// interpreter ends, `CPython` aborts the process for it if it comes at the wrong moment. Threads of
+/// callbacks are waited for.
+pub(crate) fn stay_at_exit(py: Python<'_>) {
+    let this = thread::current();
+    if EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(NAME) {
+        py.detach(|| {
+            loop {
+                thread::park();
+            }
+        });
+    }
+}
+
 /// Waits a little for callbacks that are at work, after their sessions were closed.
 ///
 /// A thread that comes back from a long callback when the interpreter has gone on with its end is
@@ -62,7 +93,7 @@ pub(crate) fn wait_for_end(py: Python<'_>) {
     py.detach(|| {
         let end = Instant::now() + EXIT_PATIENCE;
         while Running::count() > 0 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
     });
 }
@@ -165,8 +196,8 @@ struct Stay;
 impl Drop for Stay {
     fn drop(&mut self) {
         // A panic of ours is another matter, and goes on.
-        while !std::thread::panicking() {
-            std::thread::park();
+        while !thread::panicking() {
+            thread::park();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The classes are written in Python (`zwire.errors`), with docstrings, attributes and pickling.
 
-use crate::once::Once;
+use crate::{calling, once::Once};
 use pyo3::{
     exceptions::{
         PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
@@ -54,6 +54,9 @@ fn fields<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> Op
 
 /// What an error of the engine means in Python.
 pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
+    if matches!(error, Error::Closed) {
+        calling::stay_at_exit(py);
+    }
     let message = error.to_string();
     match error {
         Error::Runtime { .. } => PyRuntimeError::new_err(message),
@@ -81,7 +84,10 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
             let message = format!("nothing came within {} s", seconds.unwrap_or_default());
             raise(timed_out(py), message, fields(py, "seconds", seconds))
         }
-        RecvError::Closed => usage(py, "the channel is closed and empty"),
+        RecvError::Closed => {
+            calling::stay_at_exit(py);
+            usage(py, "the channel is closed and empty")
+        }
         RecvError::Interrupted => PyKeyboardInterrupt::new_err(()),
     }
 }

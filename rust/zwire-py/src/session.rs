@@ -86,6 +86,7 @@ static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
 /// Closes what the program has left open, each within the engine's bound.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
+    crate::calling::exit_begins();
     let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
         for session in open.iter().filter_map(Weak::upgrade) {
