@@ -135,15 +135,23 @@ def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[Rep
 
 
 def _rows(answers: Handler[Reply], timeout: float) -> list[ReplyRow]:
-    rows = [_row(reply) for reply in answers]
-    if answers.end == "timed_out":
-        # The session itself puts an error where the missing replies would be.
-        rows[-1] = _failed(f"no complete answer within {timeout} s")
-    elif answers.end == "link_lost":
+    late = _failed(f"no complete answer within {timeout} s")
+    rows = [late if _is_timeout(reply) else _row(reply) for reply in answers]
+    if answers.end == "link_lost":
         rows.append(_failed("the link was lost before all answers had come"))
     if answers.dropped:
         rows.append(_failed(f"{answers.dropped} replies were dropped: too many at once, lower in_flight"))
     return rows
+
+
+def _is_timeout(reply: Reply) -> bool:
+    """Whether it stands for the replies that did not come in time.
+
+    Session and hub both wait for them; whoever is first puts one error in their place. A queryable that uses
+    the same word has a number of its own, which nodes have not.
+    """
+    error, replier = reply.err, reply.replier_id
+    return error is not None and bytes(error.payload) == b"Timeout" and (replier is None or replier.eid == 0)
 
 
 def _row(reply: Reply) -> ReplyRow:
