@@ -43,7 +43,8 @@ def held():
 def test_a_thousand_sessions_leave_neither_threads_nor_descriptors(hub, endpoint):
     def cycle(number):
         session = client(endpoint)
-        subscriber = session.declare_subscriber("a/*")
+        # A key of its own: the hub may still be passing on what the session before has put.
+        subscriber = session.declare_subscriber(f"a/{number}")
         called = session.declare_subscriber("a/*", lambda sample: None)
         queryable = session.declare_queryable("q", lambda query: query.reply("q", b"1"))
         session.put(f"a/{number}", b"x")
@@ -59,7 +60,7 @@ def test_a_thousand_sessions_leave_neither_threads_nor_descriptors(hub, endpoint
         cycle(number)
     eventually(lambda: not hub.info.transports(), "the hub still has links")
     threads, files = held()
-    for number in range(1000):
+    for number in range(50, 1050):
         cycle(number)
     eventually(lambda: not hub.info.transports(), "the hub still has links")
     eventually(
