@@ -243,7 +243,7 @@ impl Core {
             Side::Client(_) => {
                 if let NetworkMessage::Push(push) = message {
                     let mut sink = ToSubscribers { samples, effects };
-                    api.handle_push_to(now, push, reliability, &mut sink);
+                    api.handle_push_to(now, push, reliability, |id, sample| sink.sample(id, sample));
                 }
                 Ok(())
             }
@@ -256,7 +256,7 @@ impl Core {
                         }
                     } else if let NetworkMessage::Push(push) = message {
                         let mut sink = ToSubscribers { samples, effects };
-                        api.handle_push_to(now, push, reliability, &mut sink);
+                        api.handle_push_to(now, push, reliability, |id, sample| sink.sample(id, sample));
                     }
                 });
                 result.map_err(|error| error.close_reason())
@@ -309,7 +309,7 @@ impl Core {
 
     /// Drains every output of the machines.
     ///
-    /// Whole queues are taken, not single messages, which are 400 bytes: the machines pass nothing on
+    /// Whole queues are taken, not single messages, which are large: the machines pass nothing on
     /// out of order, so it does not matter that several wait together.
     pub(crate) fn pump(&mut self, now: Now, effects: &mut Effects) {
         loop {
@@ -467,11 +467,7 @@ struct ToSubscribers<'a> {
     effects: &'a mut Effects,
 }
 
-impl DataSink for ToSubscribers<'_> {
-    fn push(&mut self, _: &mut NetworkMessage, _: Reliability) {
-        // What came in does not go out again.
-    }
-
+impl ToSubscribers<'_> {
     #[inline]
     fn sample(&mut self, subscriber: EntityId, sample: Sample) {
         let Some(queue) = self.samples.get(&subscriber) else { return };

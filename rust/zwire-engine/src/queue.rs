@@ -10,7 +10,7 @@ use core::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 use tokio::sync::Notify;
 
@@ -258,9 +258,15 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    fn taken(&self, inner: &mut Inner<T>, weight: usize) {
+    /// So much was taken out: lets the queue go, and wakes who waited for room.
+    fn taken(&self, mut inner: MutexGuard<'_, Inner<T>>, weight: usize) {
         inner.bytes -= weight;
         inner.stalled = false;
+        let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
+        drop(inner);
+        if wake {
+            self.wake_producers();
+        }
     }
 
     fn wake_producers(&self) {
@@ -273,12 +279,7 @@ impl<T: Weigh> Queue<T> {
         let mut inner = self.inner.lock();
         match inner.items.pop_front() {
             Some(item) => {
-                self.taken(&mut inner, item.weight());
-                let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
-                drop(inner);
-                if wake {
-                    self.wake_producers();
-                }
+                self.taken(inner, item.weight());
                 Ok(Some(item))
             }
             None if inner.closed => Err(RecvError::Closed),
@@ -349,12 +350,7 @@ impl<T: Weigh> Queue<T> {
             weight += item.weight();
             out.push(item);
         }
-        self.taken(&mut inner, weight);
-        let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
-        drop(inner);
-        if wake {
-            self.wake_producers();
-        }
+        self.taken(inner, weight);
         n
     }
 
@@ -383,12 +379,7 @@ impl<T: Weigh> Queue<T> {
         if taken.is_empty() {
             return taken;
         }
-        self.taken(&mut inner, weight);
-        let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
-        drop(inner);
-        if wake {
-            self.wake_producers();
-        }
+        self.taken(inner, weight);
         taken
     }
 

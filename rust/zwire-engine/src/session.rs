@@ -198,11 +198,15 @@ impl Session {
         rules.iter().find(|rule| rule.key_exprs.iter().any(|known| known.includes(key)))
     }
 
-    fn overwrite(&self, publication: &mut Publication) {
-        if let Some(rule) = self.publication_rule(&publication.key) {
-            publication.qos = overwritten(publication.qos, rule);
-            publication.reliability = rule.reliability.unwrap_or(publication.reliability);
-            publication.destination = rule.allowed_destination.map_or(publication.destination, locality);
+    /// What `qos/publication` says of a publication on `key` takes the place of what was asked for.
+    fn overwrite(&self, key: &KeyExpr, qos: &mut Qos, how: (&mut Reliability, &mut Locality)) {
+        let Some(rule) = self.publication_rule(key) else { return };
+        *qos = overwritten(*qos, rule);
+        if let Some(reliability) = rule.reliability {
+            *how.0 = reliability;
+        }
+        if let Some(destination) = rule.allowed_destination {
+            *how.1 = locality(destination);
         }
     }
 
@@ -276,11 +280,8 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub fn declare_publisher(&self, key: KeyExpr, mut options: PublisherOptions) -> Result<EntityId, Error> {
-        if let Some(rule) = self.publication_rule(&key) {
-            options.qos = overwritten(options.qos, rule);
-            options.reliability = rule.reliability.unwrap_or(options.reliability);
-            options.destination = rule.allowed_destination.map_or(options.destination, locality);
-        }
+        let how = (&mut options.reliability, &mut options.destination);
+        self.overwrite(&key, &mut options.qos, how);
         self.declare(|core, now| Ok(core.api.declare_publisher(now, key, options)?))
     }
 
@@ -330,8 +331,8 @@ impl Session {
         mut publication: Publication,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
-        self.overwrite(&mut publication);
-        self.shared.check()?;
+        let how = (&mut publication.reliability, &mut publication.destination);
+        self.overwrite(&publication.key, &mut publication.qos, how);
         self.shared.grace(publication.qos, &publication.body);
         self.command(interrupted, |core, now, effects| Ok(core.put(now, publication, effects)?))
     }
@@ -347,7 +348,6 @@ impl Session {
         body: PushBody,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
-        self.shared.check()?;
         self.shared.grace(qos, &body);
         self.command(interrupted, |core, now, effects| Ok(core.publish(now, publisher, body, effects)?))
     }
@@ -373,7 +373,6 @@ impl Session {
             _ => None,
         };
         while let Some(first) = next(&mut message) {
-            self.shared.check()?;
             if let NetworkMessage::Push(push) = &message {
                 self.shared.grace(push.qos, &push.body);
             }
@@ -381,7 +380,11 @@ impl Session {
                 let mut coming = Some(first);
                 let mut left = AT_ONCE;
                 while let Some(key) = coming {
-                    let how = self.overwrite_message(&key, &mut message);
+                    let (mut reliability, mut destination) = (Reliability::Reliable, Locality::Any);
+                    if let NetworkMessage::Push(push) = &mut message {
+                        self.overwrite(&key, &mut push.qos, (&mut reliability, &mut destination));
+                    }
+                    let how = (reliability, destination);
                     each(core.put_message(now, &key, &mut message, how, effects)?);
                     left -= 1;
                     if left == 0 || !effects.waits.is_empty() {
@@ -393,16 +396,6 @@ impl Session {
             })?;
         }
         Ok(())
-    }
-
-    /// What `qos/publication` wants of a message, and how it goes.
-    fn overwrite_message(&self, key: &KeyExpr, message: &mut NetworkMessage) -> (Reliability, Locality) {
-        let how = (Reliability::Reliable, Locality::Any);
-        let Some(rule) = self.publication_rule(key) else { return how };
-        if let NetworkMessage::Push(push) = message {
-            push.qos = overwritten(push.qos, rule);
-        }
-        (rule.reliability.unwrap_or(how.0), rule.allowed_destination.map_or(how.1, locality))
     }
 
     /// Asks queryables.

@@ -305,7 +305,11 @@ impl Shared {
     /// The grace of droppable messages: where the only link is full they wait a moment
     /// (`wait_before_drop`), and longer where they would be cut into fragments.
     pub(crate) fn grace(&self, qos: Qos, body: &PushBody) {
-        if qos.congestion() == CongestionControl::Drop && self.congested.load(Ordering::Acquire) {
+        // A forked child must not wait for a lock that its parent may have held; it is told so next.
+        if qos.congestion() == CongestionControl::Drop
+            && self.congested.load(Ordering::Acquire)
+            && self.birth.is_here()
+        {
             let link = match &self.core.lock().side {
                 Side::Client(Some(link)) => link.clone(),
                 _ => return,

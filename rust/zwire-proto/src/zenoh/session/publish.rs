@@ -240,10 +240,12 @@ impl Session {
 
     /// PUSH.
     pub(super) fn handle_push(&mut self, now: Now, mut push: Push, reliability: Reliability) {
-        self.with_queues(|session, queues| session.handle_push_to(now, &mut push, reliability, queues));
+        self.with_queues(|session, queues| {
+            session.handle_push_to(now, &mut push, reliability, |id, sample| queues.sample(id, sample));
+        });
     }
 
-    /// A PUSH of the north: the same as [`Self::handle_message`], but samples go straight to `sink`. It
+    /// A PUSH of the north: the same as [`Self::handle_message`], but samples go straight to `give`. It
     /// leaves nothing of the message.
     #[inline]
     pub fn handle_push_to(
@@ -251,7 +253,7 @@ impl Session {
         now: Now,
         push: &mut Push,
         reliability: Reliability,
-        sink: &mut impl DataSink,
+        mut give: impl FnMut(EntityId, Sample),
     ) {
         if self.north.is_none() {
             return;
@@ -280,9 +282,9 @@ impl Session {
         };
         self.stats.samples_delivered += route.subscribers.len() as u64;
         for &subscriber in others {
-            sink.sample(subscriber, Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability));
+            give(subscriber, Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability));
         }
-        sink.sample(last, Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability));
+        give(last, Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability));
     }
 
     #[cold]

@@ -43,31 +43,8 @@ impl Sample {
     /// From a message. A payload that describes shared memory is none that we could deliver.
     #[must_use]
     #[inline]
-    pub fn new(key: KeyExpr, body: PushBody, qos: Qos, reliability: Reliability) -> Self {
-        match body {
-            PushBody::Put(put) => Self {
-                key,
-                kind: SampleKind::Put,
-                payload: put.payload,
-                encoding: put.encoding,
-                timestamp: put.timestamp,
-                qos,
-                reliability,
-                source_info: put.source_info,
-                attachment: put.attachment,
-            },
-            PushBody::Del(del) => Self {
-                key,
-                kind: SampleKind::Delete,
-                payload: Bytes::new(),
-                encoding: Encoding::DEFAULT,
-                timestamp: del.timestamp,
-                qos,
-                reliability,
-                source_info: del.source_info,
-                attachment: del.attachment,
-            },
-        }
+    pub fn new(key: KeyExpr, mut body: PushBody, qos: Qos, reliability: Reliability) -> Self {
+        Self::taking(key, &mut body, qos, reliability)
     }
 
     /// As [`Self::new`], without moving more than what is needed: `body` is empty afterwards.
@@ -85,7 +62,17 @@ impl Sample {
                 source_info: put.source_info.take(),
                 attachment: put.attachment.take(),
             },
-            PushBody::Del(del) => Self::new(key, PushBody::Del(core::mem::take(del)), qos, reliability),
+            PushBody::Del(del) => Self {
+                key,
+                kind: SampleKind::Delete,
+                payload: Bytes::new(),
+                encoding: Encoding::DEFAULT,
+                timestamp: del.timestamp.take(),
+                qos,
+                reliability,
+                source_info: del.source_info.take(),
+                attachment: del.attachment.take(),
+            },
         }
     }
 
