@@ -39,3 +39,13 @@ pub const MAX_GIVEN_UP: usize = 256;
 
 /// Most collectors that a node sends its log to; each costs a connection.
 pub const MAX_COLLECTORS: usize = 16;
+
+/// Most clients of a gossip hub: each is sent every tuple.
+pub const MAX_GOSSIP_CLIENTS: usize = 4096;
+
+/// Most tuples that a gossip hub keeps. The protocol knows no removal, so those of nodes that left stay
+/// until somebody removes them.
+pub const MAX_GOSSIP_TUPLES: usize = 16 << 10;
+
+/// Most octets of keys and values of a gossip hub. A tuple of ZRE takes about 60.
+pub const MAX_GOSSIP_BYTES: usize = 4 << 20;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`wire`] | beacons, messages, ZRE/LOG and gossip: bytes and nothing else |
 //! | [`node`] | the machine: discovery, peers, groups, liveness, elections, log |
+//! | [`gossip`] | the machines of zgossip, client and hub: discovery where beacons do not reach |
 //! | [`generation`] | which of the published and unpublished forms a peer speaks |
 //! | [`uuid`] | who a node is |
 //! | [`z85`] | keys as text |
@@ -13,6 +14,7 @@
 //! the affair of the transport.
 
 pub mod generation;
+pub mod gossip;
 pub mod limits;
 pub mod node;
 pub mod uuid;

@@ -34,7 +34,7 @@ mod log;
 mod ping;
 mod shout;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;
 mod whisper;

@@ -4,7 +4,7 @@ use super::{Address, Hello, Message};
 use crate::zre::Generation;
 use bytes::Bytes;
 
-pub(super) fn unhex(hex: &str) -> Bytes {
+pub(in crate::zre) fn unhex(hex: &str) -> Bytes {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     assert!(digits.len().is_multiple_of(2), "{hex}");
     let digit = |b: u8| char::from(b).to_digit(16).unwrap_or_else(|| panic!("{hex}"));

@@ -1,0 +1,132 @@
+//! One connection to one hub.
+
+use super::{
+    super::wire::{EncodeError, Gossip},
+    Heard, Stored,
+    session::{Say, Session},
+};
+use crate::Now;
+use bytes::Bytes;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a client counts. All rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientStats {
+    /// HELLO said.
+    pub hellos: u64,
+    /// Tuples of others.
+    pub heard: u64,
+    /// How often the hub had forgotten us.
+    pub invalid: u64,
+    /// Messages that are none of a hub.
+    pub malformed: u64,
+}
+
+/// Publishes tuples at a hub and hears those of others; see the [module](super).
+#[derive(Debug, Default)]
+pub struct Client {
+    own: BTreeMap<Bytes, Stored>,
+    /// While the connection is open.
+    session: Option<Session>,
+    transmits: VecDeque<Bytes>,
+    events: VecDeque<Heard>,
+    stats: ClientStats,
+}
+
+impl Client {
+    /// A client whose connection is not open yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Publishes a tuple now, and again whenever the hub has forgotten.
+    ///
+    /// # Errors
+    /// A key or value that is no text or too long.
+    pub fn publish(&mut self, now: Now, key: &Bytes, value: &Bytes) -> Result<(), EncodeError> {
+        let stored = Stored::new(now.mono, key, value)?;
+        if self.session.is_some() {
+            self.transmits.push_back(stored.frame.clone());
+        }
+        self.own.insert(stored.key.clone(), stored);
+        Ok(())
+    }
+
+    /// The connection is open: a new one, or the same again.
+    pub fn handle_opened(&mut self, now: Now) {
+        self.session = Some(Session::open(now.mono));
+        self.say(Say::Hello);
+    }
+
+    /// The connection is gone. What was not transmitted is forgotten: the next one begins anew.
+    pub fn handle_closed(&mut self) {
+        self.session = None;
+        self.transmits.clear();
+    }
+
+    /// A message of the hub.
+    pub fn handle_message(&mut self, now: Now, frame: &Bytes) {
+        let Some(session) = &mut self.session else { return };
+        match Gossip::decode(frame) {
+            Ok(Gossip::Publish { key, value, .. }) => {
+                // A hub sends also to whom it came from.
+                if !self.own.contains_key(&key) {
+                    self.stats.heard += 1;
+                    self.events.push_back(Heard { key, value });
+                }
+            }
+            Ok(Gossip::Invalid) => {
+                self.stats.invalid += 1;
+                let say = session.handle_invalid(now.mono);
+                say.into_iter().for_each(|say| self.say(say));
+            }
+            Ok(Gossip::Pong) => {}
+            Ok(Gossip::Hello | Gossip::Ping) | Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    pub fn handle_timeout(&mut self, now: Now) {
+        let say = self.session.as_mut().and_then(|session| session.handle_timeout(now.mono));
+        say.into_iter().for_each(|say| self.say(say));
+    }
+
+    /// The next frame for the hub.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        self.transmits.pop_front()
+    }
+
+    /// The next tuple of somebody else.
+    pub fn poll_event(&mut self) -> Option<Heard> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.session.as_ref().map(Session::next)
+    }
+
+    /// Whether the connection is open.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn stats(&self) -> &ClientStats {
+        &self.stats
+    }
+
+    fn say(&mut self, say: Say) {
+        // HELLO and PING have no fields that an encoder could refuse.
+        self.transmits.extend(say.message().encode());
+        if say == Say::Hello {
+            self.stats.hellos += 1;
+            self.transmits.extend(self.own.values().map(|tuple| tuple.frame.clone()));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The table of all tuples, those who want to hear of it, and other hubs.
+
+use super::{
+    super::{
+        limits,
+        wire::{EncodeError, Gossip},
+    },
+    CLIENT_EXPIRY, Heard, Stored,
+    session::{Say, Session},
+};
+use crate::Now;
+use bytes::Bytes;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+/// How often a tuple may get another value. Two hubs with different values of one key would otherwise
+/// exchange them for ever, as those of czmq do.
+const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a hub is told before it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubConfig {
+    /// After how long without a word a client is forgotten.
+    pub client_expiry: Duration,
+    /// Most clients.
+    pub max_clients: usize,
+    /// Most tuples.
+    pub max_tuples: usize,
+    /// Most octets of keys and values.
+    pub max_bytes: usize,
+}
+
+impl Default for HubConfig {
+    fn default() -> Self {
+        Self {
+            client_expiry: CLIENT_EXPIRY,
+            max_clients: limits::MAX_GOSSIP_CLIENTS,
+            max_tuples: limits::MAX_GOSSIP_TUPLES,
+            max_bytes: limits::MAX_GOSSIP_BYTES,
+        }
+    }
+}
+
+/// What a hub counts. All rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HubStats {
+    /// Tuples that were new.
+    pub accepted: u64,
+    /// Tuples that were known.
+    pub repeated: u64,
+    /// Tuples that found no place, changed too often, are ours, or could not be passed on.
+    pub refused: u64,
+    /// HELLO that found no place.
+    pub clients_refused: u64,
+    /// Clients that were silent for too long.
+    pub clients_expired: u64,
+    /// INVALID said.
+    pub invalid: u64,
+    /// Messages that do not decode.
+    pub malformed: u64,
+}
+
+/// Keeps all tuples and passes on new ones; see the [module](super).
+#[derive(Debug)]
+pub struct Hub {
+    config: HubConfig,
+    tuples: BTreeMap<Bytes, Stored>,
+    own: HashSet<Bytes>,
+    bytes: usize,
+    /// When each client was last heard.
+    clients: BTreeMap<u64, Duration>,
+    /// The same, the most silent first.
+    silence: BTreeSet<(Duration, u64)>,
+    /// Connections that we opened to other hubs.
+    remotes: BTreeMap<u64, Session>,
+    transmits: VecDeque<(u64, Bytes)>,
+    events: VecDeque<Heard>,
+    stats: HubStats,
+}
+
+impl Hub {
+    /// A hub without tuples.
+    #[must_use]
+    pub fn new(config: HubConfig) -> Self {
+        Self {
+            config,
+            tuples: BTreeMap::new(),
+            own: HashSet::new(),
+            bytes: 0,
+            clients: BTreeMap::new(),
+            silence: BTreeSet::new(),
+            remotes: BTreeMap::new(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: HubStats::default(),
+        }
+    }
+
+    // Commands.
+
+    /// Publishes a tuple of this node. Nobody else can change it.
+    ///
+    /// # Errors
+    /// A key or value that is no text or too long.
+    pub fn publish(&mut self, now: Now, key: &Bytes, value: &Bytes) -> Result<(), EncodeError> {
+        let stored = Stored::new(now.mono, key, value)?;
+        self.own.insert(stored.key.clone());
+        if self.tuples.get(key).is_none_or(|known| known.value != value) {
+            self.store(stored);
+        }
+        Ok(())
+    }
+
+    /// Forgets a tuple, of a node that left say. Other hubs keep it: the protocol knows no removal.
+    pub fn remove(&mut self, key: &Bytes) -> bool {
+        self.own.remove(key);
+        let Some(tuple) = self.tuples.remove(key) else { return false };
+        self.bytes -= tuple.len();
+        true
+    }
+
+    // Inputs.
+
+    /// A connection that this hub opened to another hub is there.
+    pub fn handle_connected(&mut self, now: Now, connection: u64) {
+        self.remotes.insert(connection, Session::open(now.mono));
+        self.say(connection, Say::Hello);
+    }
+
+    /// A connection is gone, whoever opened it.
+    pub fn handle_closed(&mut self, connection: u64) {
+        self.remotes.remove(&connection);
+        self.forget(connection);
+        self.transmits.retain(|(to, _)| *to != connection);
+    }
+
+    /// A message from a connection, whoever opened it.
+    pub fn handle_message(&mut self, now: Now, connection: u64, frame: &Bytes) {
+        let Ok(message) = Gossip::decode(frame) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if let Some(session) = self.remotes.get_mut(&connection) {
+            match message {
+                Gossip::Publish { key, value, .. } => self.accept(now, &key, &value),
+                Gossip::Invalid => {
+                    let say = session.handle_invalid(now.mono);
+                    say.into_iter().for_each(|say| self.say(connection, say));
+                }
+                Gossip::Pong => {}
+                Gossip::Hello | Gossip::Ping => self.stats.malformed += 1,
+            }
+            return;
+        }
+        self.expire(now);
+        match (message, self.clients.contains_key(&connection)) {
+            (Gossip::Hello, false) => self.welcome(now, connection),
+            (Gossip::Publish { key, value, .. }, true) => {
+                self.hear(now, connection);
+                self.accept(now, &key, &value);
+            }
+            (Gossip::Ping, true) => {
+                self.hear(now, connection);
+                self.transmit(connection, &Gossip::Pong);
+            }
+            // Also a second HELLO: a client that repeats it would get the whole table each time.
+            _ => {
+                self.forget(connection);
+                self.refuse(connection);
+            }
+        }
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.expire(now);
+        let due = self.remotes.iter_mut().filter_map(|(connection, session)| {
+            session.handle_timeout(now.mono).map(|say| (*connection, say))
+        });
+        for (connection, say) in due.collect::<Vec<_>>() {
+            self.say(connection, say);
+        }
+    }
+
+    // Outputs.
+
+    /// The next frame, and the connection that it is for.
+    pub fn poll_transmit(&mut self) -> Option<(u64, Bytes)> {
+        self.transmits.pop_front()
+    }
+
+    /// The next tuple of somebody else.
+    pub fn poll_event(&mut self) -> Option<Heard> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let silent = self.silence.first().map(|(heard, _)| *heard + self.config.client_expiry);
+        self.remotes.values().map(Session::next).chain(silent).min()
+    }
+
+    // Getters.
+
+    /// All tuples, by key.
+    pub fn tuples(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        self.tuples.values().map(|tuple| (&tuple.key, &tuple.value))
+    }
+
+    /// Clients that are there.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Octets of all keys and values.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn stats(&self) -> &HubStats {
+        &self.stats
+    }
+
+    fn welcome(&mut self, now: Now, connection: u64) {
+        if self.clients.len() >= self.config.max_clients {
+            self.stats.clients_refused += 1;
+            return self.refuse(connection);
+        }
+        self.clients.insert(connection, now.mono);
+        self.silence.insert((now.mono, connection));
+        self.transmits.extend(self.tuples.values().map(|tuple| (connection, tuple.frame.clone())));
+    }
+
+    fn accept(&mut self, now: Now, key: &Bytes, value: &Bytes) {
+        let known = self.tuples.get(key);
+        if known.is_some_and(|known| known.value == value) {
+            self.stats.repeated += 1;
+            if !self.own.contains(key) {
+                self.events.push_back(Heard { key: key.clone(), value: value.clone() });
+            }
+            return;
+        }
+        let full = known.is_none() && self.tuples.len() >= self.config.max_tuples;
+        let replaced = known.map_or(0, Stored::len);
+        let large = self.bytes - replaced + key.len() + value.len() > self.config.max_bytes;
+        let hasty = known.is_some_and(|known| now.mono < known.since + CHANGE_INTERVAL);
+        let stored = Stored::new(now.mono, key, value);
+        match stored {
+            Ok(stored) if !full && !large && !hasty && !self.own.contains(key) => {
+                self.stats.accepted += 1;
+                self.events.push_back(Heard { key: stored.key.clone(), value: stored.value.clone() });
+                self.store(stored);
+            }
+            _ => self.stats.refused += 1,
+        }
+    }
+
+    /// Keeps a tuple and passes it on, as czmq does also to whom it came from.
+    fn store(&mut self, stored: Stored) {
+        let all = self.clients.keys().chain(self.remotes.keys());
+        self.transmits.extend(all.map(|connection| (*connection, stored.frame.clone())));
+        self.bytes += stored.len();
+        if let Some(old) = self.tuples.insert(stored.key.clone(), stored) {
+            self.bytes -= old.len();
+        }
+    }
+
+    fn hear(&mut self, now: Now, connection: u64) {
+        if let Some(heard) = self.clients.get_mut(&connection) {
+            self.silence.remove(&(*heard, connection));
+            *heard = now.mono;
+            self.silence.insert((now.mono, connection));
+        }
+    }
+
+    fn forget(&mut self, connection: u64) {
+        if let Some(heard) = self.clients.remove(&connection) {
+            self.silence.remove(&(heard, connection));
+        }
+    }
+
+    fn expire(&mut self, now: Now) {
+        while let Some((heard, connection)) = self.silence.first().copied()
+            && heard + self.config.client_expiry <= now.mono
+        {
+            self.stats.clients_expired += 1;
+            self.forget(connection);
+        }
+    }
+
+    fn refuse(&mut self, connection: u64) {
+        self.stats.invalid += 1;
+        self.transmit(connection, &Gossip::Invalid);
+    }
+
+    fn say(&mut self, connection: u64, say: Say) {
+        self.transmit(connection, &say.message());
+        if say == Say::Hello {
+            self.transmits.extend(self.tuples.values().map(|tuple| (connection, tuple.frame.clone())));
+        }
+    }
+
+    /// A message without fields, which no encoder refuses.
+    fn transmit(&mut self, connection: u64, message: &Gossip) {
+        self.transmits.extend(message.encode().map(|frame| (connection, frame)));
+    }
+}
