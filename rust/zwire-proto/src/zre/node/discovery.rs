@@ -5,7 +5,7 @@ use super::{
         Generation, Uuid,
         wire::{Beacon, Body},
     },
-    Action, EventKind, Node, NodeError, endpoint_of,
+    Action, EventKind, Interface, Node, NodeError, endpoint_of,
     peer::Peer,
 };
 use crate::Now;
@@ -51,6 +51,15 @@ impl Node {
             self.handle_known_beacon(now, beacon.uuid, endpoint);
         } else {
             self.find(now, beacon.uuid, endpoint, beacon.public_key);
+        }
+    }
+
+    /// The addresses of this machine are others now. They are told at once; who knows this node by an old
+    /// one finds it again by its next beacon.
+    pub fn set_interfaces(&mut self, now: Now, interfaces: Vec<Interface>) {
+        self.config.interfaces = interfaces;
+        if self.next_beacon.is_some() && self.goodbyes.is_none() && self.quiet_until.is_none() {
+            self.next_beacon = Some(now.mono);
         }
     }
 

@@ -205,6 +205,12 @@ impl Node {
         Some(self.peers.get(peer)?.session.as_ref()?.generation)
     }
 
+    /// Where this node can be reached, as a peer of an unknown network is told.
+    #[must_use]
+    pub fn endpoint(&self) -> Bytes {
+        self.own_endpoint(None)
+    }
+
     /// The groups that this node is in.
     pub fn own_groups(&self) -> impl Iterator<Item = &Text> {
         self.groups.iter()

@@ -15,6 +15,12 @@ use std::collections::BTreeSet;
 impl Node {
     /// The ROUTER has a message: the identity of its connection, and its frames.
     pub fn handle_message(&mut self, now: Now, identity: &[u8], frames: &[Bytes]) {
+        self.handle_message_by(now, identity, None, frames);
+    }
+
+    /// As [`Self::handle_message`], where the connection has proved by CURVE to own `key`: nobody else's
+    /// messages are taken for those of the peer that announces this key.
+    pub fn handle_message_by(&mut self, now: Now, identity: &[u8], key: Option<&[u8; 32]>, frames: &[Bytes]) {
         if self.check_running().is_err() {
             return;
         }
@@ -25,7 +31,13 @@ impl Node {
         };
         let first = frames.first().cloned().unwrap_or_default();
         if let Ok(generation) = Hello::generation(&first) {
-            self.handle_hello(now, uuid, form, generation, &first);
+            self.handle_hello(now, uuid, form, generation, key, &first);
+            return;
+        }
+        // Before its HELLO a peer has no session either, so this concerns those that have one.
+        let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
+        if key.is_some() && owner.as_ref() != key {
+            self.stats.hello_security += 1;
             return;
         }
         // "it SHALL silently ignore any commands that precede a HELLO command" (RFC 20).
@@ -89,6 +101,7 @@ impl Node {
         uuid: Uuid,
         form: IdentityForm,
         generation: Generation,
+        key: Option<&[u8; 32]>,
         frame: &Bytes,
     ) {
         let frames = core::slice::from_ref(frame);
@@ -109,7 +122,9 @@ impl Node {
         let known_key = self.peers.get(&uuid).and_then(|peer| peer.public_key);
         let public_key = hello.public_key();
         if self.config.public_key.is_some()
-            && (public_key.is_none() || known_key.is_some() && known_key != public_key)
+            && (public_key.is_none()
+                || known_key.is_some() && known_key != public_key
+                || key.is_some() && key != public_key.as_ref())
         {
             self.stats.hello_security += 1;
             return;

@@ -205,6 +205,50 @@ fn secure_and_plain_nodes_never_meet() {
     assert_eq!(world.places[0].node.peers().count(), before);
 }
 
+/// "zyre does not compare them; zwire should" (`zre` 14): the key of the connection and that of the HELLO.
+#[test]
+fn nobody_speaks_with_the_key_of_another() {
+    let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
+    let mut bench = Bench::new(secure);
+    let key = [7; 32];
+    let headers =
+        vec![(Bytes::from_static(Hello::PUBLIC_KEY), Bytes::copy_from_slice(&z85::encode_key(&key)))];
+    let identity = IdentityForm::Prefixed.encode(&uuid(1));
+    let encode = |sequence, body| Message { sequence, body }.encode(G36).unwrap();
+    let hello = encode(1, Body::Hello(Hello { headers, ..hello_of(1, G36) }));
+    let whisper = encode(2, Body::Whisper(Whisper { content: vec![octets("x")] }));
+    let now = Now::default();
+    bench.node.handle_message_by(now, &identity, Some(&[8; 32]), &hello);
+    assert_eq!(bench.node.peers().count(), 0, "the key of the HELLO is not that of the connection");
+    bench.node.handle_message_by(now, &identity, Some(&key), &hello);
+    assert_eq!(bench.node.peers().count(), 1);
+    bench.node.handle_message_by(now, &identity, Some(&[8; 32]), &whisper);
+    assert_eq!(bench.node.stats().hello_security, 2);
+    bench.node.handle_message_by(now, &identity, Some(&key), &whisper);
+    let kinds = bench.kinds();
+    assert!(
+        matches!(kinds[..], [EventKind::Enter { .. }, EventKind::Join { .. }, EventKind::Whisper { .. }]),
+        "{kinds:?}"
+    );
+}
+
+/// An address that came while the node runs is beaconed and told; peers that are there stay.
+#[test]
+fn interfaces_may_change() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.wait(ms(10));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    bench.actions();
+    let other = Interface { address: [10, 9, 9, 9].into(), prefix: 8 };
+    let now = bench.at();
+    bench.node.set_interfaces(now, vec![other, bench.node.config().interfaces[0]]);
+    assert_eq!(bench.node.poll_timeout(), Some(now.mono), "at once, not when the next beacon is due");
+    bench.wait(ms(1));
+    assert_eq!(bench.actions().len(), 2);
+    assert_eq!(bench.node.endpoint(), "tcp://10.9.9.9:49152");
+    assert_eq!(bench.node.peers().count(), 1);
+}
+
 #[test]
 fn configurations_that_cannot_be() {
     let good = config(0, Generations::default());
