@@ -20,6 +20,7 @@
 
 pub mod buf;
 pub mod capture;
+pub mod dissect;
 pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -25,7 +25,7 @@ use std::{
 };
 use zwire_proto::{
     DecodeError,
-    zenoh::dissect::{Dissector, Options, Record, write_jsonl, write_text},
+    dissect::{Dissector, Options, Record, write_jsonl, write_text},
 };
 
 pub(crate) const STREAM_NAME: &CStr = c"arrow_array_stream";

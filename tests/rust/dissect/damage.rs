@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::{collections::BTreeMap, net::SocketAddr};
 use zwire_proto::{
     capture::{FlowEvent, Flows, FrameBuilder, Packet, PcapWriter, StreamBuffer},
-    zenoh::dissect::{Cause, Message, Options, Record, Torn},
+    dissect::{Cause, Message, Options, Record, Torn},
 };
 
 const CAPTURES: [&str; 13] = [
@@ -297,7 +297,7 @@ fn a_file_that_ends_anywhere_is_read_up_to_there() {
 #[test]
 fn what_is_no_capture_is_an_error() {
     for file in [&b""[..], b"\xd4\xc3", b"not a capture at all"] {
-        let mut dissector = zwire_proto::zenoh::dissect::Dissector::new(Options::default());
+        let mut dissector = zwire_proto::dissect::Dissector::new(Options::default());
         dissector.push(file);
         let early = dissector.poll_record();
         dissector.finish();
@@ -356,7 +356,7 @@ proptest! {
             file[at] = value;
         }
         // Records may be written, whatever they hold.
-        let mut dissector = zwire_proto::zenoh::dissect::Dissector::new(Options { ports: vec![7447] });
+        let mut dissector = zwire_proto::dissect::Dissector::new(Options { ports: vec![7447] });
         dissector.push(file);
         dissector.finish();
         while let Ok(Some(record)) = dissector.poll_record() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::{net::SocketAddr, time::Duration};
 use zwire_proto::{
     capture::{Direction, FrameBuilder, PcapWriter, write_datagram},
-    zenoh::dissect::Options,
+    dissect::Options,
 };
 
 fn addresses(port: u16) -> (SocketAddr, SocketAddr) {

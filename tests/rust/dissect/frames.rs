@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::{net::SocketAddr, time::Duration};
 use zwire_proto::{
     capture::{FlowEvent, Flows, MAX_CONNECTIONS},
-    zenoh::dissect::{Frame, FrameDissector, Framing, Options, Record},
+    dissect::{Frame, FrameDissector, Framing, Options, Record},
 };
 
 fn read(framing: Framing, frames: impl IntoIterator<Item = Frame>) -> Vec<Record> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use zwire_proto::{
     capture::{Direction, FlowEvent, Flows, FrameBuilder, Packet, PcapWriter, StreamBuffer, write_datagram},
-    zenoh::dissect::{Options, Record},
+    dissect::{Options, Record},
 };
 
 /// The batches of a capture of one connection, in the order of their last bytes.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{io::Read, path::PathBuf};
 use zwire_proto::{
     capture::{CaptureReader, LinkType, Packet, PcapWriter},
-    zenoh::dissect::{Dissector, Options, Record, write_jsonl},
+    dissect::{Dissector, Options, Record, write_jsonl},
 };
 
 /// Chunks as a reader of files would use.

@@ -1,6 +1,5 @@
 //! Zenoh 1.x, protocol version 0x09.
 
-pub mod dissect;
 pub mod encoding;
 pub mod hlc;
 pub mod keyexpr;

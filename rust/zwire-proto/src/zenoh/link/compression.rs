@@ -45,19 +45,19 @@ impl Compressor {
 
 /// Undoes [`Compressor`]; the scratch batch is kept between calls.
 #[derive(Debug)]
-pub(in crate::zenoh) struct Decompressor {
+pub(crate) struct Decompressor {
     scratch: Vec<u8>,
     max: usize,
 }
 
 impl Decompressor {
     /// For batches that decompress to at most `max` bytes.
-    pub(in crate::zenoh) const fn new(max: usize) -> Self {
+    pub(crate) const fn new(max: usize) -> Self {
         Self { scratch: Vec::new(), max }
     }
 
     /// The batch behind the batch header. Reserved bits are ignored; an empty batch has no header.
-    pub(in crate::zenoh) fn decompress(&mut self, mut batch: Bytes) -> Result<Bytes> {
+    pub(crate) fn decompress(&mut self, mut batch: Bytes) -> Result<Bytes> {
         if !batch.has_remaining() {
             return Ok(batch);
         }

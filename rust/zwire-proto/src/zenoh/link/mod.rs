@@ -31,7 +31,7 @@ mod tx;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::zenoh) use compression::Decompressor;
+pub(crate) use compression::Decompressor;
 
 pub use super::Remote;
 pub use auth::Credentials;

@@ -1,10 +1,8 @@
 //! [`Dissector`]: chunks of a capture file in, records out.
 
 use super::{
-    datagram::{Datagram, Datagrams},
     record::{Cause, Fault, Message, Record},
-    session::Shared,
-    stream::{Step, Stream},
+    zenoh::{Datagram, Datagrams, Shared, Step, Stream},
 };
 use crate::{
     capture::{CaptureReader, Connection, ConnectionId, FlowEvent, FlowStats, Flows},

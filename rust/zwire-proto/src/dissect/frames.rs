@@ -1,10 +1,8 @@
 //! [`FrameDissector`]: bytes of sessions that are in no capture, from whoever has them.
 
 use super::{
-    datagram::{Datagram, Datagrams},
     record::Record,
-    session::Shared,
-    stream::{Step, Stream},
+    zenoh::{Datagram, Datagrams, Shared, Step, Stream},
 };
 use crate::capture::{Connection, ConnectionId, Direction, MAX_CONNECTIONS};
 use bytes::Bytes;

@@ -4,7 +4,7 @@ use crate::zenoh::{Priority, Reliability};
 
 /// The sequence numbers that one side has used last.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(in crate::dissect) struct Recent {
     /// By priority and reliability; most are never used.
     channels: Option<Box<[Window; 2 * Priority::COUNT]>>,
 }
@@ -18,7 +18,12 @@ struct Window {
 
 impl Recent {
     /// Notes a number; false if it is there already.
-    pub(super) fn insert(&mut self, priority: Priority, reliability: Reliability, sn: u32) -> bool {
+    pub(in crate::dissect) fn insert(
+        &mut self,
+        priority: Priority,
+        reliability: Reliability,
+        sn: u32,
+    ) -> bool {
         let channels = self.channels.get_or_insert_default();
         channels[2 * priority as usize + reliability as usize].insert(sn)
     }

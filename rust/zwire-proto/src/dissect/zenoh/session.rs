@@ -24,13 +24,13 @@ use core::{net::SocketAddr, time::Duration};
 use std::collections::VecDeque;
 
 /// What the sessions of a capture share.
-pub(super) struct Shared {
-    pub(super) out: VecDeque<Record>,
-    pub(super) budget: Budget,
-    pub(super) decompressor: Decompressor,
-    pub(super) declared: Total,
+pub(in crate::dissect) struct Shared {
+    pub(in crate::dissect) out: VecDeque<Record>,
+    pub(in crate::dissect) budget: Budget,
+    pub(in crate::dissect) decompressor: Decompressor,
+    pub(in crate::dissect) declared: Total,
     /// Bytes of streams that wait for the decision where batches begin.
-    pub(super) undecided: usize,
+    pub(in crate::dissect) undecided: usize,
 }
 
 impl Default for Shared {
@@ -47,22 +47,22 @@ impl Default for Shared {
 
 /// Where a batch was found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) time: Duration,
-    pub(super) src: SocketAddr,
-    pub(super) dst: SocketAddr,
+pub(in crate::dissect) struct Place {
+    pub(in crate::dissect) time: Duration,
+    pub(in crate::dissect) src: SocketAddr,
+    pub(in crate::dissect) dst: SocketAddr,
     /// Offset of the batch, behind its length prefix, in the stream or the datagram.
-    pub(super) offset: u64,
+    pub(in crate::dissect) offset: u64,
 }
 
 impl Place {
     /// A record of this place.
-    pub(super) fn record(&self, message: Message) -> Record {
+    pub(in crate::dissect) fn record(&self, message: Message) -> Record {
         let (src, dst) = (Some(self.src), Some(self.dst));
         Record { time: self.time, src, dst, sn: None, prefix: None, message }
     }
 
-    pub(super) fn fault(&self, offset: u64, cause: Cause) -> Record {
+    pub(in crate::dissect) fn fault(&self, offset: u64, cause: Cause) -> Record {
         self.record(Message::Error(Fault { offset, cause }))
     }
 }
@@ -73,7 +73,7 @@ const LZ4: u8 = 1;
 
 /// How batches look behind OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(in crate::dissect) enum Format {
     /// Transport messages.
     Plain,
     /// The same behind a batch header, possibly as an LZ4 block.
@@ -83,10 +83,10 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Compressed, Self::LowLatency];
+    pub(in crate::dissect) const ALL: [Self; 3] = [Self::Plain, Self::Compressed, Self::LowLatency];
 
     /// Bytes of the length prefix on a stream.
-    pub(super) const fn prefix_len(self) -> usize {
+    pub(in crate::dissect) const fn prefix_len(self) -> usize {
         if matches!(self, Self::LowLatency) { 4 } else { 2 }
     }
 }
@@ -115,7 +115,7 @@ struct Side {
 
 /// A link between two nodes as far as the capture shows it.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(in crate::dissect) struct Session {
     sides: [Side; 2],
     /// Found out from the batches, where the handshake is not in the capture.
     guess: Option<Format>,
@@ -125,22 +125,22 @@ pub(super) struct Session {
 
 impl Session {
     /// A session whose batches are datagrams.
-    pub(super) fn of_datagrams() -> Self {
+    pub(in crate::dissect) fn of_datagrams() -> Self {
         Self { datagrams: true, ..Self::default() }
     }
 
     /// Bytes of this side are missing.
-    pub(super) const fn lose(&mut self, side: usize) {
+    pub(in crate::dissect) const fn lose(&mut self, side: usize) {
         self.sides[side].declared.lossy = true;
     }
 
     /// The handshake is not in the capture, or so much of this side is missing that it may be over.
-    pub(super) const fn pass_handshake(&mut self, side: usize) {
+    pub(in crate::dissect) const fn pass_handshake(&mut self, side: usize) {
         self.sides[side].open = true;
     }
 
     /// How this side's next batch looks; `None` where nothing that is known tells.
-    pub(super) const fn format(&self, side: usize) -> Option<Format> {
+    pub(in crate::dissect) const fn format(&self, side: usize) -> Option<Format> {
         if !self.sides[side].open {
             return Some(Format::Plain);
         }
@@ -172,12 +172,12 @@ impl Session {
     }
 
     /// Whether this side is past its handshake.
-    pub(super) const fn is_open(&self, side: usize) -> bool {
+    pub(in crate::dissect) const fn is_open(&self, side: usize) -> bool {
         self.sides[side].open
     }
 
     /// The format of both sides was found out.
-    pub(super) const fn set_format(&mut self, format: Format) {
+    pub(in crate::dissect) const fn set_format(&mut self, format: Format) {
         self.guess = Some(format);
     }
 
@@ -196,7 +196,7 @@ impl Session {
     }
 
     /// Takes a batch of one side, without length prefix. The answer is whether all of it decodes.
-    pub(super) fn handle_batch(
+    pub(in crate::dissect) fn handle_batch(
         &mut self,
         side: usize,
         batch: Bytes,
@@ -266,7 +266,7 @@ impl Session {
     }
 
     /// The session is over.
-    pub(super) fn finish(&mut self, places: [Place; 2], shared: &mut Shared) {
+    pub(in crate::dissect) fn finish(&mut self, places: [Place; 2], shared: &mut Shared) {
         for (side, place) in self.sides.iter_mut().zip(places) {
             for lost in side.channels.finish(&mut shared.budget) {
                 report(Some(lost), &place, shared);
@@ -276,7 +276,7 @@ impl Session {
     }
 
     /// As [`Self::finish`], without a word.
-    pub(super) fn forget(&mut self, shared: &mut Shared) {
+    pub(in crate::dissect) fn forget(&mut self, shared: &mut Shared) {
         for side in &mut self.sides {
             side.channels.finish(&mut shared.budget);
             side.declared.clear(&mut shared.declared);
@@ -435,7 +435,7 @@ fn report(lost: Option<Lost>, place: &Place, shared: &mut Shared) {
 }
 
 /// Whether one whole INIT is all there is in a batch.
-pub(super) fn is_init(batch: &Bytes) -> bool {
+pub(in crate::dissect) fn is_init(batch: &Bytes) -> bool {
     let mut reader = Reader::new(batch);
     match TransportMessage::decode(&mut reader) {
         Ok(TransportMessage::Init(init)) => init.version == crate::zenoh::VERSION && reader.is_empty(),

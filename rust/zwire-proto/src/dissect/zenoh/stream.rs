@@ -27,7 +27,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 
 /// A connection that may carry Zenoh.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(in crate::dissect) struct Stream {
     connection: Connection,
     from_start: bool,
     kind: Kind,
@@ -77,7 +77,7 @@ enum Phase {
 
 /// What has come of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::dissect) enum Step {
     /// A batch, or a decision: there may be more.
     Again,
     /// Nothing more without more bytes.
@@ -94,7 +94,7 @@ enum Start {
 }
 
 impl Stream {
-    pub(super) fn new(connection: Connection, from_start: bool, forced: bool) -> Self {
+    pub(in crate::dissect) fn new(connection: Connection, from_start: bool, forced: bool) -> Self {
         let mut stream = Self {
             connection,
             from_start,
@@ -110,13 +110,13 @@ impl Stream {
         stream
     }
 
-    pub(super) const fn connection(&self) -> &Connection {
+    pub(in crate::dissect) const fn connection(&self) -> &Connection {
         &self.connection
     }
 
     /// Whether these bytes begin another session with the same ends: INIT where the next batch begins, of
     /// a side that is past its own.
-    pub(super) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
+    pub(in crate::dissect) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
         let half = &self.halves[direction.index()];
         matches!(half.phase, Phase::Framed)
             && half.buffer.is_empty()
@@ -125,7 +125,7 @@ impl Stream {
     }
 
     /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
-    pub(super) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
+    pub(in crate::dissect) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
         // A WebSocket that was joined inside a message shows itself where a later one begins.
@@ -154,7 +154,7 @@ impl Stream {
     }
 
     /// Takes in that bytes are missing.
-    pub(super) fn handle_gap(
+    pub(in crate::dissect) fn handle_gap(
         &mut self,
         time: Duration,
         direction: Direction,
@@ -206,7 +206,7 @@ impl Stream {
     }
 
     /// Handles at most one batch.
-    pub(super) fn step(&mut self, shared: &mut Shared) -> Step {
+    pub(in crate::dissect) fn step(&mut self, shared: &mut Shared) -> Step {
         if matches!(self.kind, Kind::WebSocket(_)) {
             return self.step_web_socket(shared);
         }
@@ -220,7 +220,7 @@ impl Stream {
     }
 
     /// Handles at most one batch, knowing that nothing follows. `Done`: everything was told.
-    pub(super) fn finish(&mut self, shared: &mut Shared) -> Step {
+    pub(in crate::dissect) fn finish(&mut self, shared: &mut Shared) -> Step {
         if matches!(self.kind, Kind::WebSocket(_)) {
             match self.step_web_socket(shared) {
                 Step::Done => {}
@@ -252,12 +252,12 @@ impl Stream {
     }
 
     /// Gives back what it holds of what all streams share.
-    pub(super) fn forget(mut self, shared: &mut Shared) {
+    pub(in crate::dissect) fn forget(mut self, shared: &mut Shared) {
         self.session.forget(shared);
     }
 
     /// How many bytes wait for a decision, or for the rest of their batch.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::dissect) fn waiting(&self) -> usize {
         let waiting = |half: &Half| match &half.phase {
             Phase::Search { waiting, .. } => waiting.len(),
             _ => half.buffer.len(),

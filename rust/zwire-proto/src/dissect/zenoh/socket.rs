@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 /// A WebSocket that may carry Zenoh.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(in crate::dissect) struct Socket {
     socket: WebSocket,
     knowledge: Knowledge,
     /// Batches that are known to be Zenoh and wait to be handed out, the last first.
@@ -23,10 +23,10 @@ pub(super) struct Socket {
 
 /// A batch, its stream, and where it begins there.
 #[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) direction: Direction,
-    pub(super) offset: u64,
-    pub(super) bytes: Bytes,
+pub(in crate::dissect) struct Batch {
+    pub(in crate::dissect) direction: Direction,
+    pub(in crate::dissect) offset: u64,
+    pub(in crate::dissect) bytes: Bytes,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ enum Knowledge {
 
 /// What comes next.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(in crate::dissect) enum Next {
     /// A batch of Zenoh.
     Batch(Batch),
     /// The batches that follow look like this.
@@ -58,29 +58,29 @@ pub(super) enum Next {
 
 impl Socket {
     /// A connection at its start.
-    pub(super) fn new() -> Self {
+    pub(in crate::dissect) fn new() -> Self {
         Self { socket: WebSocket::new(), knowledge: Knowledge::FromStart, ready: Vec::new() }
     }
 
     /// A connection that began before the capture.
-    pub(super) fn resume() -> Self {
+    pub(in crate::dissect) fn resume() -> Self {
         let knowledge = Knowledge::Joined { run: Run::default(), held: Vec::new() };
         Self { socket: WebSocket::resume(), knowledge, ready: Vec::new() }
     }
 
-    pub(super) const fn is_zenoh(&self) -> bool {
+    pub(in crate::dissect) const fn is_zenoh(&self) -> bool {
         matches!(self.knowledge, Knowledge::Zenoh)
     }
 
-    pub(super) fn handle_data(&mut self, direction: Direction, data: Bytes) {
+    pub(in crate::dissect) fn handle_data(&mut self, direction: Direction, data: Bytes) {
         self.socket.handle_data(direction, data);
     }
 
-    pub(super) fn handle_gap(&mut self, direction: Direction, missing: u64) {
+    pub(in crate::dissect) fn handle_gap(&mut self, direction: Direction, missing: u64) {
         self.socket.handle_gap(direction, missing);
     }
 
-    pub(super) fn poll(&mut self, decompressor: &mut Decompressor) -> Next {
+    pub(in crate::dissect) fn poll(&mut self, decompressor: &mut Decompressor) -> Next {
         loop {
             if let Some(batch) = self.ready.pop() {
                 return Next::Batch(batch);
@@ -124,7 +124,11 @@ impl Socket {
 
 /// The run with one more batch, and how that looks. Low latency is not guessed: it has no run of
 /// messages that would be told from the others by more than a byte.
-pub(super) fn extend(run: Run, batch: &Bytes, decompressor: &mut Decompressor) -> Option<(Run, Format)> {
+pub(in crate::dissect) fn extend(
+    run: Run,
+    batch: &Bytes,
+    decompressor: &mut Decompressor,
+) -> Option<(Run, Format)> {
     [Format::Plain, Format::Compressed].into_iter().find_map(|format| {
         let mut longer = run;
         longer.add_message(batch, format, decompressor).then_some((longer, format))
@@ -132,7 +136,7 @@ pub(super) fn extend(run: Run, batch: &Bytes, decompressor: &mut Decompressor) -
 }
 
 /// How a batch of a session looks whose handshake is not known; `None` if it does not tell.
-pub(super) fn format_of(batch: &Bytes, decompressor: &mut Decompressor) -> Option<Format> {
+pub(in crate::dissect) fn format_of(batch: &Bytes, decompressor: &mut Decompressor) -> Option<Format> {
     Format::ALL.into_iter().find(|format| {
         let mut run = Run::default();
         run.add(batch, *format, decompressor) && run.carries()
@@ -141,7 +145,7 @@ pub(super) fn format_of(batch: &Bytes, decompressor: &mut Decompressor) -> Optio
 
 /// Whether a stream that was joined at the start of a segment may be a WebSocket: the segment is a
 /// whole binary message, or another follows it.
-pub(super) fn may_be_joined(bytes: &[u8]) -> bool {
+pub(in crate::dissect) fn may_be_joined(bytes: &[u8]) -> bool {
     const BINARY: u8 = 0x82;
     let [BINARY, len, rest @ ..] = bytes else { return false };
     let mask = if len & 0x80 == 0 { 0 } else { 4 };

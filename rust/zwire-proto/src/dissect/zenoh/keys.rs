@@ -9,18 +9,18 @@ use hashbrown::HashMap;
 
 /// Numbers for key strings, and the keys of declared entities.
 #[derive(Debug, Default)]
-pub(super) struct Declared {
+pub(in crate::dissect) struct Declared {
     keys: HashMap<u16, Text>,
     entities: HashMap<(Noun, u32), Text>,
     /// What the strings and their places cost.
     bytes: usize,
     /// Bytes of this side are missing, so that what it says later overrides what it said.
-    pub(super) lossy: bool,
+    pub(in crate::dissect) lossy: bool,
 }
 
 /// The kinds of entities, each with its own space of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Noun {
+pub(in crate::dissect) enum Noun {
     Subscriber,
     Queryable,
     Token,
@@ -28,21 +28,26 @@ pub(super) enum Noun {
 
 /// What all sessions declare.
 #[derive(Debug, Default)]
-pub(super) struct Total(usize);
+pub(in crate::dissect) struct Total(usize);
 
 /// [`MAX_DECLARED_BYTES`] or [`MAX_DECLARED_TOTAL`] are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(in crate::dissect) struct Full;
 
 impl Declared {
     /// The string of a scope.
     #[inline]
-    pub(super) fn prefix(&self, scope: u16) -> Option<&Text> {
+    pub(in crate::dissect) fn prefix(&self, scope: u16) -> Option<&Text> {
         self.keys.get(&scope)
     }
 
     /// D_KEYEXPR. As with the peers, an id in use keeps its string.
-    pub(super) fn declare_key(&mut self, id: u16, key: Text, total: &mut Total) -> Result<(), Full> {
+    pub(in crate::dissect) fn declare_key(
+        &mut self,
+        id: u16,
+        key: Text,
+        total: &mut Total,
+    ) -> Result<(), Full> {
         if id == 0 || (self.keys.contains_key(&id) && !self.lossy) {
             return Ok(());
         }
@@ -53,14 +58,14 @@ impl Declared {
     }
 
     /// U_KEYEXPR: the string that the id had.
-    pub(super) fn undeclare_key(&mut self, id: u16, total: &mut Total) -> Option<Text> {
+    pub(in crate::dissect) fn undeclare_key(&mut self, id: u16, total: &mut Total) -> Option<Text> {
         let old = self.keys.remove(&id);
         self.refund(old.as_ref(), total);
         old
     }
 
     /// D_SUBSCRIBER and its like. Id 0 is shared by many and names none of them.
-    pub(super) fn declare_entity(
+    pub(in crate::dissect) fn declare_entity(
         &mut self,
         noun: Noun,
         id: u32,
@@ -77,14 +82,19 @@ impl Declared {
     }
 
     /// U_SUBSCRIBER and its like: the key that the entity had.
-    pub(super) fn undeclare_entity(&mut self, noun: Noun, id: u32, total: &mut Total) -> Option<Text> {
+    pub(in crate::dissect) fn undeclare_entity(
+        &mut self,
+        noun: Noun,
+        id: u32,
+        total: &mut Total,
+    ) -> Option<Text> {
         let old = self.entities.remove(&(noun, id));
         self.refund(old.as_ref(), total);
         old
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self, total: &mut Total) {
+    pub(in crate::dissect) fn clear(&mut self, total: &mut Total) {
         total.0 -= self.bytes;
         *self = Self::default();
     }
@@ -107,7 +117,7 @@ impl Declared {
 }
 
 /// Kind and id of the entity that a declaration is about.
-pub(super) const fn entity(body: &Declaration) -> Option<(Noun, u32)> {
+pub(in crate::dissect) const fn entity(body: &Declaration) -> Option<(Noun, u32)> {
     match *body {
         Declaration::Subscriber { id, .. } | Declaration::UndeclareSubscriber { id, .. } => {
             Some((Noun::Subscriber, id))
@@ -121,7 +131,7 @@ pub(super) const fn entity(body: &Declaration) -> Option<(Noun, u32)> {
 }
 
 /// A string of its own: what is remembered must not keep a whole piece of the capture alive.
-pub(super) fn owned(prefix: &str, key: &WireExpr) -> Text {
+pub(in crate::dissect) fn owned(prefix: &str, key: &WireExpr) -> Text {
     let mut text = String::with_capacity(prefix.len() + key.suffix.len());
     text.push_str(prefix);
     text.push_str(&key.suffix);

@@ -30,7 +30,7 @@ use bytes::Bytes;
 
 /// What makes a run of batches a proof.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Proof {
+pub(in crate::dissect) struct Proof {
     /// Batches, at least.
     batches: u32,
     /// Bits, at least.
@@ -39,11 +39,11 @@ pub(super) struct Proof {
 
 impl Proof {
     /// The stream is there from its start, and begins with no INIT: that speaks against it.
-    pub(super) const NO_HANDSHAKE: Self = Self { batches: 3, bits: 64 };
+    pub(in crate::dissect) const NO_HANDSHAKE: Self = Self { batches: 3, bits: 64 };
     /// Nothing is known about the stream.
-    pub(super) const STRANGER: Self = Self { batches: 3, bits: 48 };
+    pub(in crate::dissect) const STRANGER: Self = Self { batches: 3, bits: 48 };
     /// It is Zenoh, only the place of the next batch is not known.
-    pub(super) const KNOWN: Self = Self { batches: 1, bits: 24 };
+    pub(in crate::dissect) const KNOWN: Self = Self { batches: 1, bits: 24 };
 
     /// The proof that a run needs that begins at this place of the piece.
     const fn at(self, start: usize) -> Self {
@@ -58,7 +58,7 @@ impl Proof {
 
 /// A run of batches.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
+pub(in crate::dissect) struct Run {
     batches: u32,
     bits: u32,
     last: Option<Fragment>,
@@ -70,7 +70,12 @@ pub(super) struct Run {
 
 impl Run {
     /// Adds a batch to the run; false if it is none.
-    pub(super) fn add(&mut self, batch: &Bytes, format: Format, decompressor: &mut Decompressor) -> bool {
+    pub(in crate::dissect) fn add(
+        &mut self,
+        batch: &Bytes,
+        format: Format,
+        decompressor: &mut Decompressor,
+    ) -> bool {
         let bits = match format {
             Format::Plain => self.weigh(batch, false),
             Format::LowLatency => self.weigh(batch, true),
@@ -90,7 +95,7 @@ impl Run {
 
     /// Adds a message that has no length in front, whose end proves little, and which may have but one
     /// byte.
-    pub(super) fn add_message(
+    pub(in crate::dissect) fn add_message(
         &mut self,
         batch: &Bytes,
         format: Format,
@@ -104,11 +109,11 @@ impl Run {
     }
 
     /// Whether the last batch carried something: a KEEP_ALIVE looks the same in two formats.
-    pub(super) const fn carries(&self) -> bool {
+    pub(in crate::dissect) const fn carries(&self) -> bool {
         self.carried
     }
 
-    pub(super) const fn proves(&self, proof: Proof) -> bool {
+    pub(in crate::dissect) const fn proves(&self, proof: Proof) -> bool {
         self.batches >= proof.batches && self.bits >= proof.bits
     }
 
@@ -199,7 +204,7 @@ fn continues(last: Fragment, next: Fragment) -> bool {
 
 /// Where a run of batches begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Search {
+pub(in crate::dissect) enum Search {
     /// Here.
     Found(usize, Format),
     /// Nowhere before this offset.
@@ -208,7 +213,7 @@ pub(super) enum Search {
 
 /// Looks for the first run of batches in a piece of a stream that proves enough. With `end` nothing
 /// follows the piece, and a shorter run is enough.
-pub(super) fn search(
+pub(in crate::dissect) fn search(
     piece: &Bytes,
     formats: &[Format],
     proof: Proof,
@@ -237,7 +242,7 @@ pub(super) fn search(
 
 /// Whether a piece of a stream begins with a run of batches that proves enough: where batches have to
 /// begin, one that is none decides. With `end` nothing follows the piece. `None`: there is no such run.
-pub(super) fn search_start(
+pub(in crate::dissect) fn search_start(
     piece: &Bytes,
     formats: &[Format],
     proof: Proof,

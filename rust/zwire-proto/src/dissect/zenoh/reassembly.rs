@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 /// The memory of all messages that are being put together, in all sessions.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(in crate::dissect) struct Budget {
     used: usize,
     max_message: usize,
     max_bytes: usize,
@@ -30,28 +30,28 @@ impl Default for Budget {
 
 /// The channels of one side of a session.
 #[derive(Debug, Default)]
-pub(super) struct Channels {
+pub(in crate::dissect) struct Channels {
     /// By priority and reliability; most are never used.
     channels: [Option<Box<Channel>>; 2 * Priority::COUNT],
 }
 
 /// A message that is whole.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Whole {
+pub(in crate::dissect) struct Whole {
     /// Its bytes.
-    pub(super) bytes: Bytes,
+    pub(in crate::dissect) bytes: Bytes,
     /// Where its first fragment began.
-    pub(super) offset: u64,
+    pub(in crate::dissect) offset: u64,
     /// Whether its first fragment was marked. Else it was taken for one by its looks, and the message
     /// has to fill its bytes exactly.
-    pub(super) marked: bool,
+    pub(in crate::dissect) marked: bool,
 }
 
 /// What could not be put together, and where it began.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Lost {
-    pub(super) offset: u64,
-    pub(super) cause: Cause,
+pub(in crate::dissect) struct Lost {
+    pub(in crate::dissect) offset: u64,
+    pub(in crate::dissect) cause: Cause,
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ fn follows(last: u32, sn: u32, mask: Option<u32>) -> bool {
 impl Channels {
     /// Takes a fragment that begins at `offset`. `marks`: whether the sender marks first fragments,
     /// as far as is known.
-    pub(super) fn push(
+    pub(in crate::dissect) fn push(
         &mut self,
         fragment: Fragment,
         data: &Bytes,
@@ -154,7 +154,7 @@ impl Channels {
 
     /// A FRAME came on the channel.
     #[inline]
-    pub(super) fn interrupt(
+    pub(in crate::dissect) fn interrupt(
         &mut self,
         priority: Priority,
         reliability: Reliability,
@@ -165,7 +165,7 @@ impl Channels {
     }
 
     /// The session is over: what is half collected on each channel is lost.
-    pub(super) fn finish(&mut self, budget: &mut Budget) -> Vec<Lost> {
+    pub(in crate::dissect) fn finish(&mut self, budget: &mut Budget) -> Vec<Lost> {
         let channels = core::mem::take(&mut self.channels);
         channels.into_iter().flatten().filter_map(|mut channel| channel.reset(Torn::End, budget)).collect()
     }

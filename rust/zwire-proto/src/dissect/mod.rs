@@ -11,20 +11,13 @@
 //! batch. Nothing that a capture holds ends the reading of it, and what is remembered of it is bounded
 //! by [`limits`]. [`FrameDissector`] does the same with bytes that are in no capture.
 
-mod datagram;
 mod dissector;
 mod frames;
 mod json;
-mod keys;
 pub mod limits;
-mod plausible;
-mod reassembly;
-mod recent;
 mod record;
-mod session;
-mod socket;
-mod stream;
 mod text;
+mod zenoh;
 
 pub use dissector::{Dissector, Options};
 pub use frames::{Frame, FrameDissector, Framing};

@@ -24,7 +24,7 @@ const SCOUTING_PORT: u16 = 7446;
 
 /// What datagrams said so far.
 #[derive(Debug, Default)]
-pub(super) struct Datagrams {
+pub(in crate::dissect) struct Datagrams {
     sessions: HashMap<Pair, Session>,
     /// The sessions in the order in which they began.
     age: VecDeque<Pair>,
@@ -55,13 +55,13 @@ enum Sign {
 
 /// A datagram.
 #[derive(Clone, Debug)]
-pub(super) struct Datagram {
-    pub(super) time: Duration,
-    pub(super) src: SocketAddr,
-    pub(super) dst: SocketAddr,
-    pub(super) data: Bytes,
+pub(in crate::dissect) struct Datagram {
+    pub(in crate::dissect) time: Duration,
+    pub(in crate::dissect) src: SocketAddr,
+    pub(in crate::dissect) dst: SocketAddr,
+    pub(in crate::dissect) data: Bytes,
     /// Bytes that were not captured.
-    pub(super) missing: usize,
+    pub(in crate::dissect) missing: usize,
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Datagram {
 
 impl Datagrams {
     /// Takes in a datagram; `forced`: it is Zenoh whatever it looks like.
-    pub(super) fn handle(&mut self, datagram: Datagram, forced: bool, shared: &mut Shared) {
+    pub(in crate::dissect) fn handle(&mut self, datagram: Datagram, forced: bool, shared: &mut Shared) {
         self.time = datagram.time;
         let (pair, _) = datagram.pair();
         let multicast = datagram.dst.ip().is_multicast();
@@ -130,12 +130,12 @@ impl Datagrams {
     }
 
     /// The ends of all sessions.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+    pub(in crate::dissect) fn pairs(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
         self.age.iter().map(|pair| (pair.0, pair.1))
     }
 
     /// The capture ends.
-    pub(super) fn finish(&mut self, shared: &mut Shared) {
+    pub(in crate::dissect) fn finish(&mut self, shared: &mut Shared) {
         while let Some(pair) = self.age.pop_front() {
             self.end(pair, shared);
         }

@@ -1,0 +1,16 @@
+//! Zenoh among streams and datagrams: its sessions on whatever port, and their messages as records.
+
+mod datagram;
+mod keys;
+mod plausible;
+mod reassembly;
+mod recent;
+mod session;
+mod socket;
+mod stream;
+
+pub(super) use datagram::{Datagram, Datagrams};
+pub(super) use session::Shared;
+pub(super) use stream::{Step, Stream};
+
+use super::{limits, record};
