@@ -5,7 +5,7 @@ use super::{
         Generation, Uuid,
         wire::{Beacon, Body},
     },
-    Action, EventKind, Interface, Node, NodeError, endpoint_of,
+    Action, EventKind, Interface, Node, NodeError, Reason, Source, endpoint_of,
     peer::Peer,
 };
 use crate::Now;
@@ -30,6 +30,7 @@ impl Node {
         }
         let Ok(beacon) = Beacon::decode(datagram) else {
             self.stats.beacons_malformed += 1;
+            self.ignore(now, Source::Address(source), Reason::NoBeacon);
             return;
         };
         if beacon.uuid == self.config.uuid {
@@ -38,7 +39,7 @@ impl Node {
         }
         // "A secure node ignores v1 beacons and a plain node ignores v3 beacons."
         if beacon.public_key.is_some() != self.config.public_key.is_some() {
-            self.stats.beacons_security += 1;
+            self.ignore_key(now, Source::Address(source), beacon.public_key.is_some());
             return;
         }
         self.stats.beacons_in += 1;
@@ -70,10 +71,16 @@ impl Node {
             return;
         }
         if public_key.is_some() != self.config.public_key.is_some() {
-            self.stats.beacons_security += 1;
+            self.ignore_key(now, Source::Peer(uuid), public_key.is_some());
             return;
         }
         self.find(now, uuid, endpoint, public_key);
+    }
+
+    /// A secure and a plain node never meet.
+    fn ignore_key(&mut self, now: Now, source: Source, secure: bool) {
+        self.stats.beacons_security += 1;
+        self.ignore(now, source, if secure { Reason::SecureBeacon } else { Reason::PlainBeacon });
     }
 
     /// "A live session wins; if the session is dead or expired, replace it" (`zre` 16.10).
@@ -107,7 +114,7 @@ impl Node {
             self.stats.unanswered_dropped += 1;
             match self.unanswered.first().copied() {
                 Some((since, oldest)) if since + PATIENCE <= now.mono => self.exit(now, &oldest),
-                _ => return,
+                _ => return self.ignore(now, Source::Peer(uuid), Reason::TooManyPeers),
             }
         }
         self.insert(now, uuid, endpoint, public_key);
@@ -255,7 +262,7 @@ impl Node {
         for (endpoint, _) in core::mem::take(&mut self.collectors) {
             self.actions.push_back(Action::DisconnectLog { endpoint });
         }
-        (self.unanswered, self.endpoints, self.dealers) = Default::default();
+        (self.unanswered, self.endpoints, self.dealers, self.members) = Default::default();
         self.event(&self.config.uuid.clone(), EventKind::Stop);
     }
 }

@@ -3,9 +3,9 @@
 use super::{
     super::{
         Uuid, limits,
-        wire::{Body, EncodeError, Join, Leave, Shout, Whisper},
+        wire::{Body, EncodeError, Join, Leave, Shout, Stencil, Whisper},
     },
-    EventKind, Node, NodeError, Shouted,
+    Action, Delivery, EventKind, Node, NodeError, Shouted,
 };
 use crate::{Now, Text};
 use bytes::Bytes;
@@ -79,21 +79,45 @@ impl Node {
     /// A name or a content that no peer could be told.
     pub fn shout(&mut self, now: Now, group: &Text, content: Vec<Bytes>) -> Result<Shouted, NodeError> {
         self.check_running()?;
-        self.check_group(group)?;
+        if !self.members.contains_key(group) {
+            self.check_group(group)?;
+        }
         if content.is_empty() {
             return Err(EncodeError::NoContent { message: "SHOUT" }.into());
         }
-        let members: Vec<Uuid> = self.peers_of(group).collect();
+        if let Some(most) = self.config.renew_after {
+            let members: Vec<Uuid> = self.peers_of(group).collect();
+            members.iter().for_each(|uuid| self.renew_when_long(now, uuid, most));
+        }
+        let Some(members) = self.members.get(group) else { return Ok(Shouted::default()) };
         let body = Body::Shout(Shout { group: Bytes::copy_from_slice(group.as_bytes()), content });
-        let mut shouted = Shouted::default();
+        let mut stencils: [Option<Result<Stencil, EncodeError>>; 4] = Default::default();
+        let mut shouted = Shouted { peers: Vec::with_capacity(members.len()) };
+        let mut logged = Vec::new();
         for uuid in members {
-            match self.send(now, &uuid, body.clone()) {
-                Ok(()) => shouted.queued += 1,
-                Err(NodeError::Encode(EncodeError::MultiFrame { .. })) => shouted.refused += 1,
-                Err(NodeError::NotResponding { .. }) => shouted.not_responding += 1,
-                Err(error) => return Err(error),
+            let dealer = self.peers.get_mut(uuid).and_then(|peer| peer.dealer.as_mut());
+            let Some(dealer) = dealer else {
+                shouted.peers.push((*uuid, Delivery::NotResponding));
+                continue;
+            };
+            let generation = dealer.generation;
+            let stencil = &mut stencils[generation as usize];
+            match stencil.get_or_insert_with(|| Stencil::new(generation, &body)) {
+                Ok(stencil) => {
+                    let sequence = dealer.count();
+                    let frames = stencil.frames(sequence, body.content());
+                    self.actions.push_back(Action::Send { dealer: dealer.id, peer: Some(*uuid), frames });
+                    self.stats.messages_out += 1;
+                    shouted.peers.push((*uuid, Delivery::Queued));
+                    if self.config.log_traffic {
+                        logged.push((*uuid, sequence));
+                    }
+                }
+                Err(EncodeError::MultiFrame { .. }) => shouted.peers.push((*uuid, Delivery::Refused)),
+                Err(error) => return Err(error.clone().into()),
             }
         }
+        logged.iter().for_each(|(uuid, sequence)| self.log_sent(now, uuid, body.id(), *sequence));
         Ok(shouted)
     }
 
@@ -103,6 +127,7 @@ impl Node {
         if session.groups.len() >= limits::MAX_GROUPS || group.is_empty() {
             self.stats.groups_dropped += 1;
         } else if session.groups.insert(group.clone()) {
+            self.add_member(&group, uuid);
             self.member_joined(now, &group);
             self.event(uuid, EventKind::Join { group });
         }
@@ -112,6 +137,7 @@ impl Node {
         self.check_status(uuid, status);
         let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.as_mut()) else { return };
         if session.groups.remove(&group) {
+            self.remove_member(&group, uuid);
             self.member_left(now, &group, uuid);
             self.event(uuid, EventKind::Leave { group });
         }

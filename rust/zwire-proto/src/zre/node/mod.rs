@@ -8,18 +8,20 @@
 //! | `liveness` | evasive, silent, expired; failed connections |
 //! | `election` | who leads a group |
 //! | `log` | ZRE/LOG |
+//! | `diary` | what was ignored, and why |
 //!
 //! | Family | Methods |
 //! | --- | --- |
 //! | input | [`handle_beacon`](Node::handle_beacon), [`handle_found`](Node::handle_found), [`handle_message`](Node::handle_message), [`handle_dealer_failed`](Node::handle_dealer_failed), [`handle_timeout`](Node::handle_timeout) |
 //! | command | [`join`](Node::join), [`leave`](Node::leave), [`whisper`](Node::whisper), [`shout`](Node::shout), [`contest`](Node::contest), [`stop`](Node::stop) |
 //! | output | [`poll_action`](Node::poll_action), [`poll_event`](Node::poll_event), [`poll_timeout`](Node::poll_timeout) |
-//! | getter | [`peers`](Node::peers), [`peers_of`](Node::peers_of), [`peer_groups`](Node::peer_groups), [`peer_address`](Node::peer_address), [`peer_headers`](Node::peer_headers), [`own_groups`](Node::own_groups), [`stats`](Node::stats) |
+//! | getter | [`peers`](Node::peers), [`peers_of`](Node::peers_of), [`peer_groups`](Node::peer_groups), [`peer_address`](Node::peer_address), [`peer_headers`](Node::peer_headers), [`own_groups`](Node::own_groups), [`stats`](Node::stats), [`ignored`](Node::ignored) |
 //!
 //! After each input or command, drain `poll_action` and `poll_event`, then arm a timer with
 //! `poll_timeout`. One input causes at most one message per peer, or one event per group of a peer.
 
 mod config;
+mod diary;
 mod discovery;
 mod election;
 mod error;
@@ -34,9 +36,10 @@ mod tests;
 mod types;
 
 pub use config::{Interface, NodeConfig};
+pub use diary::{Ignored, Reason, Source};
 pub use error::NodeError;
 pub use stats::NodeStats;
-pub use types::{Action, DealerId, Event, EventKind, Shouted};
+pub use types::{Action, DealerId, Delivery, Event, EventKind, Shouted};
 
 use super::{
     Generation, Uuid,
@@ -46,8 +49,9 @@ use super::{
 use crate::{Now, Text};
 use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
+use diary::Diary;
 use election::Election;
-use peer::{Peer, short_name};
+use peer::{Peer, lossy, short_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// One node of a ZRE network; see the [module](self).
@@ -63,6 +67,8 @@ pub struct Node {
     /// Peers of the first generations that expired, and may not know it.
     given_up: BTreeSet<Uuid>,
     groups: BTreeSet<Text>,
+    /// Who is in which group.
+    members: BTreeMap<Text, BTreeSet<Uuid>>,
     status: u8,
     next_dealer: u64,
     next_beacon: Option<Duration>,
@@ -78,6 +84,7 @@ pub struct Node {
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     stats: NodeStats,
+    diary: Diary,
 }
 
 impl Node {
@@ -113,6 +120,7 @@ impl Node {
             unanswered: BTreeSet::new(),
             given_up: BTreeSet::new(),
             groups: BTreeSet::new(),
+            members: BTreeMap::new(),
             status: 0,
             next_dealer: 0,
             next_check: None,
@@ -124,6 +132,7 @@ impl Node {
             actions: VecDeque::new(),
             events: VecDeque::new(),
             stats: NodeStats::default(),
+            diary: Diary::default(),
             config,
         };
         for generation in node.config.generations.iter() {
@@ -164,6 +173,12 @@ impl Node {
         &self.stats
     }
 
+    /// What was ignored of late, and why.
+    #[must_use]
+    pub fn ignored(&self) -> &[Ignored] {
+        self.diary.entries()
+    }
+
     /// Whether the last goodbye is said.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
@@ -177,14 +192,13 @@ impl Node {
 
     /// Peers that are in a group.
     pub fn peers_of(&self, group: &str) -> impl Iterator<Item = Uuid> {
-        self.peers.iter().filter(move |(_, peer)| peer.is_in(group)).map(|(uuid, _)| *uuid)
+        self.members.get(group).into_iter().flatten().copied()
     }
 
     /// The groups that peers are in.
     #[must_use]
     pub fn peer_groups(&self) -> BTreeSet<Text> {
-        let sessions = self.peers.values().filter_map(|peer| peer.session.as_ref());
-        sessions.flat_map(|session| session.groups.iter().cloned()).collect()
+        self.members.keys().cloned().collect()
     }
 
     /// Where a peer listens, as its HELLO says.
@@ -269,12 +283,31 @@ impl Node {
     }
 
     fn event(&mut self, uuid: &Uuid, kind: EventKind) {
-        let name = match self.peers.get(uuid) {
-            Some(peer) => peer.name(uuid),
-            None if *uuid == self.config.uuid => self.config.name.clone(),
-            None => short_name(uuid),
+        let (name, address) = match self.peers.get(uuid) {
+            Some(peer) => (peer.name(uuid), peer.address()),
+            None if *uuid == self.config.uuid => (self.config.name.clone(), lossy(&self.own_endpoint(None))),
+            None => (short_name(uuid), Text::EMPTY),
         };
-        self.events.push_back(Event { peer: *uuid, name, kind });
+        self.events.push_back(Event { peer: *uuid, name, address, kind });
+    }
+
+    fn ignore(&mut self, now: Now, source: Source, reason: Reason) {
+        self.diary.note(now, source, reason);
+    }
+
+    fn add_member(&mut self, group: &Text, uuid: &Uuid) {
+        match self.members.get_mut(group) {
+            Some(members) => _ = members.insert(*uuid),
+            None => _ = self.members.insert(group.clone(), BTreeSet::from([*uuid])),
+        }
+    }
+
+    fn remove_member(&mut self, group: &Text, uuid: &Uuid) {
+        let Some(members) = self.members.get_mut(group) else { return };
+        members.remove(uuid);
+        if members.is_empty() {
+            self.members.remove(group);
+        }
     }
 
     /// Looks at the peers at that time, if not before.

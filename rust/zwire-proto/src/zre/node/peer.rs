@@ -23,11 +23,18 @@ pub(super) struct Dealer {
 
 impl Dealer {
     /// The next message of the session; its number is used only where it can be sent.
-    pub(super) fn message(&mut self, body: Body) -> Result<Action, EncodeError> {
+    pub(super) fn message(&mut self, peer: Option<Uuid>, body: Body) -> Result<Action, EncodeError> {
         let frames = Message { sequence: self.sequence, body }.encode(self.generation)?;
-        self.sequence = self.sequence.wrapping_add(1);
+        self.count();
+        Ok(Action::Send { dealer: self.id, peer, frames })
+    }
+
+    /// The number of the next message, which is used now.
+    pub(super) fn count(&mut self) -> u16 {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
         self.sent += 1;
-        Ok(Action::Send { dealer: self.id, frames })
+        sequence
     }
 }
 
@@ -103,15 +110,19 @@ impl Peer {
         self.session.as_ref().is_some_and(|session| session.generation.is_legacy())
     }
 
-    pub(super) fn is_in(&self, group: &str) -> bool {
-        self.session.as_ref().is_some_and(|session| session.groups.contains(group))
-    }
-
     /// What to call it.
     pub(super) fn name(&self, uuid: &Uuid) -> Text {
         match &self.session {
             Some(session) => session.name.clone(),
             None => short_name(uuid),
+        }
+    }
+
+    /// Where it is, as far as we know.
+    pub(super) fn address(&self) -> Text {
+        match &self.session {
+            Some(session) => session.address.clone(),
+            None => lossy(&self.endpoint),
         }
     }
 }

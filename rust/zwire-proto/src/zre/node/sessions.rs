@@ -5,8 +5,8 @@ use super::{
         Generation, Uuid,
         wire::{Body, Header, Hello, IdentityForm, Message, MessageId},
     },
-    Action, DealerId, EventKind, Node, NodeError, ip_of,
-    peer::{Dealer, Peer, PeerSession, lossy, short_name},
+    Action, DealerId, EventKind, Node, NodeError, Reason, Source, diary, ip_of,
+    peer::{Dealer, PeerSession, lossy, short_name},
 };
 use crate::{Now, buf::Reader, zre::limits};
 use bytes::Bytes;
@@ -27,6 +27,8 @@ impl Node {
         let Some((form, uuid)) = IdentityForm::decode(identity).filter(|(_, uuid)| *uuid != self.config.uuid)
         else {
             self.stats.unknown_identities += 1;
+            let reason = IdentityForm::decode(identity).map_or(Reason::NoUuid, |_| Reason::OwnUuid);
+            self.ignore(now, diary::of_identity(identity), reason);
             return;
         };
         let first = frames.first().cloned().unwrap_or_default();
@@ -38,16 +40,19 @@ impl Node {
         let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
         if key.is_some() && owner.as_ref() != key {
             self.stats.hello_security += 1;
+            self.ignore(now, Source::Peer(uuid), Reason::OtherKey);
             return;
         }
         // "it SHALL silently ignore any commands that precede a HELLO command" (RFC 20).
         let Some(session) = self.peers.get_mut(&uuid).and_then(|peer| peer.session.as_mut()) else {
             self.stats.before_hello += 1;
+            self.ignore(now, Source::Peer(uuid), Reason::BeforeHello);
             return;
         };
         // What cannot be read has no number; if it had one, the next message is a gap.
         let Ok(header) = Header::decode(session.generation, &mut Reader::new(&first)) else {
             self.stats.malformed += 1;
+            self.ignore(now, Source::Peer(uuid), Reason::Malformed);
             return;
         };
         // pyre goes from 65534 to 0.
@@ -65,7 +70,10 @@ impl Node {
         match Message::decode(generation, frames) {
             Ok(message) => self.handle_body(now, &uuid, message),
             // It has used up its number, so the session goes on.
-            Err(_) => self.stats.malformed += 1,
+            Err(_) => {
+                self.stats.malformed += 1;
+                self.ignore(now, Source::Peer(uuid), Reason::Malformed);
+            }
         }
     }
 
@@ -107,6 +115,7 @@ impl Node {
         let frames = core::slice::from_ref(frame);
         let Ok(Message { sequence, body: Body::Hello(hello) }) = Message::decode(generation, frames) else {
             self.stats.malformed += 1;
+            self.ignore(now, Source::Peer(uuid), Reason::Malformed);
             return;
         };
         let spoken = match generation {
@@ -116,6 +125,7 @@ impl Node {
         };
         if !spoken.iter().any(|generation| self.config.generations.contains(*generation)) {
             self.stats.foreign_generation += 1;
+            self.ignore(now, Source::Peer(uuid), Reason::ForeignGeneration);
             return;
         }
         let endpoint = hello.address.endpoint();
@@ -127,11 +137,14 @@ impl Node {
                 || key.is_some() && key != public_key.as_ref())
         {
             self.stats.hello_security += 1;
+            let reason = if public_key.is_none() { Reason::NoKey } else { Reason::OtherKey };
+            self.ignore(now, Source::Peer(uuid), reason);
             return;
         }
         // A copied configuration, or an address translation: it would be a connection to ourselves.
         if endpoint == self.own_endpoint(ip_of(&endpoint)) {
             self.stats.unknown_identities += 1;
+            self.ignore(now, Source::Peer(uuid), Reason::OwnEndpoint);
             return;
         }
         let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
@@ -144,6 +157,7 @@ impl Node {
             self.purge(now, &endpoint, &uuid);
             if self.peers.len() >= self.config.max_peers {
                 self.stats.peers_refused += 1;
+                self.ignore(now, Source::Peer(uuid), Reason::TooManyPeers);
                 return;
             }
             self.insert(now, uuid, endpoint.clone(), public_key);
@@ -211,16 +225,18 @@ impl Node {
             self.open(now, &uuid, generation);
         }
         let Some(session) = self.peers.get(&uuid).and_then(|peer| peer.session.as_ref()) else { return };
-        let (address, headers) = (session.address.clone(), session.headers.clone());
+        let headers = session.headers.clone();
         let before = match old {
             Some(old) => old.groups,
             None => {
-                self.event(&uuid, EventKind::Enter { address, headers });
+                self.event(&uuid, EventKind::Enter { headers });
                 self.connect_log(&uuid);
                 self.log_peer(now, &uuid, true);
                 BTreeSet::new()
             }
         };
+        before.difference(&groups).for_each(|group| self.remove_member(group, &uuid));
+        groups.difference(&before).for_each(|group| self.add_member(group, &uuid));
         for group in before.difference(&groups) {
             self.event(&uuid, EventKind::Leave { group: group.clone() });
         }
@@ -235,6 +251,7 @@ impl Node {
     /// with one of its own.
     fn handle_gap(&mut self, now: Now, uuid: &Uuid, lost: u16) {
         self.stats.gaps += 1;
+        self.ignore(now, Source::Peer(*uuid), Reason::OutOfSequence);
         // Numbers that went back say nothing about how many are missing.
         let lost = if lost > u16::MAX / 2 { 0 } else { lost };
         self.event(uuid, EventKind::MessagesLost { lost });
@@ -272,7 +289,7 @@ impl Node {
         self.dealers.insert(dealer, *uuid);
         self.actions.push_back(Action::Connect {
             dealer,
-            peer: *uuid,
+            peer: Some(*uuid),
             endpoint: peer.endpoint.clone(),
             identity: form.encode(&self.config.uuid),
             server_key: peer.public_key,
@@ -298,15 +315,20 @@ impl Node {
         }
     }
 
+    /// For pyre, which does not count to the end.
+    pub(super) fn renew_when_long(&mut self, now: Now, uuid: &Uuid, most: u16) {
+        let Some(peer) = self.peers.get(uuid) else { return };
+        let sent = peer.dealer.as_ref().map_or(0, |dealer| dealer.sent);
+        let is_pyre = peer.session.as_ref().is_some_and(|session| !session.generation.is_legacy());
+        if is_pyre && sent >= u32::from(most.max(1)) {
+            self.renew(now, uuid);
+        }
+    }
+
     /// Numbers a message and queues it.
     pub(super) fn send(&mut self, now: Now, uuid: &Uuid, body: Body) -> Result<(), NodeError> {
-        let sent = |peer: &Peer| peer.dealer.as_ref().map_or(0, |dealer| dealer.sent);
-        let is_pyre = |peer: &Peer| peer.session.as_ref().is_some_and(|s| !s.generation.is_legacy());
-        if let (Some(most), Some(peer)) = (self.config.renew_after, self.peers.get(uuid))
-            && sent(peer) >= u32::from(most.max(1))
-            && is_pyre(peer)
-        {
-            self.renew(now, uuid);
+        if let Some(most) = self.config.renew_after {
+            self.renew_when_long(now, uuid, most);
         }
         let Some(peer) = self.peers.get_mut(uuid) else {
             return Err(NodeError::UnknownPeer { peer: *uuid });
@@ -315,7 +337,7 @@ impl Node {
             return Err(NodeError::NotResponding { peer: *uuid });
         };
         let (id, sequence) = (body.id(), dealer.sequence);
-        let action = dealer.message(body)?;
+        let action = dealer.message(Some(*uuid), body)?;
         self.stats.messages_out += 1;
         self.actions.push_back(action);
         self.log_sent(now, uuid, id, sequence);
@@ -331,6 +353,7 @@ impl Node {
         self.disconnect_log(uuid);
         self.event(uuid, EventKind::Exit);
         let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.take()) else { return };
+        session.groups.iter().for_each(|group| self.remove_member(group, uuid));
         for group in &session.groups {
             self.member_left(now, group, uuid);
         }

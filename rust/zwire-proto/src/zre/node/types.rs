@@ -15,8 +15,8 @@ pub enum Action {
     Connect {
         /// Its number.
         dealer: DealerId,
-        /// Whom it is for.
-        peer: Uuid,
+        /// Whom it is for; `None` while only the endpoint is known.
+        peer: Option<Uuid>,
         /// `tcp://host:port`.
         endpoint: Bytes,
         /// What it says in its greeting.
@@ -30,10 +30,13 @@ pub enum Action {
         dealer: DealerId,
     },
     /// Send a message. If it cannot be queued, [`handle_dealer_failed`](super::Node::handle_dealer_failed)
-    /// has to say so: a message that is left out costs the session.
+    /// has to say so: a message that is left out costs the session. Of a SHOUT the answer to the
+    /// application is then corrected by [`Shouted::correct`].
     Send {
         /// Where.
         dealer: DealerId,
+        /// Whom it is for; `None` while only the endpoint is known.
+        peer: Option<Uuid>,
         /// Its frames.
         frames: Vec<Bytes>,
     },
@@ -68,6 +71,8 @@ pub struct Event {
     pub peer: Uuid,
     /// Its name. Peers before 36/ZRE have the first six digits of their UUID.
     pub name: Text,
+    /// Where it listens, as its HELLO says.
+    pub address: Text,
     /// What happened.
     pub kind: EventKind,
 }
@@ -77,8 +82,6 @@ pub struct Event {
 pub enum EventKind {
     /// The peer is there: its HELLO came.
     Enter {
-        /// Where it listens, as it says.
-        address: Text,
         /// Its headers.
         headers: Vec<(Text, Text)>,
     },
@@ -124,13 +127,37 @@ pub enum EventKind {
     Stop,
 }
 
+/// What became of a message for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// It is on its way.
+    Queued,
+    /// The queue to the peer is full. Its session begins anew, since the number of the message is used.
+    Full,
+    /// There is no connection to the peer at present.
+    NotResponding,
+    /// The generation of the peer has one frame per message.
+    Refused,
+}
+
 /// What became of a SHOUT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shouted {
-    /// Peers that it was queued for.
-    pub queued: usize,
-    /// Members whose generation has one frame per message.
-    pub refused: usize,
-    /// Members whose connection failed.
-    pub not_responding: usize,
+    /// Each member of the group, by UUID.
+    pub peers: Vec<(Uuid, Delivery)>,
+}
+
+impl Shouted {
+    /// Members with that outcome.
+    #[must_use]
+    pub fn count(&self, delivery: Delivery) -> usize {
+        self.peers.iter().filter(|(_, found)| *found == delivery).count()
+    }
+
+    /// What a driver found out when it executed the [`Action::Send`] to that peer.
+    pub fn correct(&mut self, peer: &Uuid, delivery: Delivery) {
+        if let Ok(at) = self.peers.binary_search_by_key(peer, |(uuid, _)| *uuid) {
+            self.peers[at].1 = delivery;
+        }
+    }
 }

@@ -33,6 +33,7 @@ mod join;
 mod log;
 mod ping;
 mod shout;
+mod stencil;
 #[cfg(test)]
 pub(super) mod testing;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use identity::IdentityForm;
 pub use join::{Join, Leave};
 pub use log::{Log, LogEvent, LogLevel, log_hash};
 pub use shout::Shout;
+pub use stencil::Stencil;
 pub use whisper::Whisper;
 
 use super::Generation;
@@ -156,20 +158,21 @@ impl Message {
     /// What must not leave; see [`EncodeError`].
     pub fn encode(&self, generation: Generation) -> core::result::Result<Vec<Bytes>, EncodeError> {
         let mut header = Vec::new();
-        self.encode_header(generation, &mut header)?;
+        Self::encode_body(generation, self.sequence, &self.body, &mut header)?;
         let mut frames = Vec::with_capacity(1 + self.body.content().len());
         frames.push(header.into());
         frames.extend_from_slice(self.body.content());
         Ok(frames)
     }
 
-    fn encode_header(
-        &self,
+    fn encode_body(
         generation: Generation,
+        sequence: u16,
+        body: &Body,
         sink: &mut impl Sink,
     ) -> core::result::Result<(), EncodeError> {
-        Header { id: self.body.id(), sequence: self.sequence }.encode(generation, sink)?;
-        match &self.body {
+        Header { id: body.id(), sequence }.encode(generation, sink)?;
+        match body {
             Body::Hello(hello) => hello.encode(generation, sink),
             Body::Whisper(whisper) => whisper.check(generation),
             Body::Shout(shout) => shout.encode(generation, sink),

@@ -116,7 +116,7 @@ fn whatever_peers_say_the_books_balance() {
                     Action::Disconnect { dealer } => assert!(open.remove(&dealer)),
                     // HELLO once and first, no number left out, nothing that the generation does not know,
                     // no content message without content: `zre` 21.1.
-                    Action::Send { dealer, frames } => {
+                    Action::Send { dealer, frames, .. } => {
                         assert!(open.contains(&dealer));
                         if let Ok(generation) = Hello::generation(&frames[0]) {
                             assert!(sessions.insert(dealer, (generation, 1)).is_none());
@@ -141,6 +141,13 @@ fn whatever_peers_say_the_books_balance() {
                 }
             }
             assert_eq!(bench.node.peers().collect::<BTreeSet<_>>(), entered);
+            let mut members = BTreeMap::<Text, BTreeSet<Uuid>>::new();
+            for (uuid, peer) in &bench.node.peers {
+                for group in peer.session.iter().flat_map(|session| &session.groups) {
+                    members.entry(group.clone()).or_default().insert(*uuid);
+                }
+            }
+            assert_eq!(bench.node.members, members);
             assert_eq!(bench.node.dealers.keys().copied().collect::<BTreeSet<_>>(), open);
             let silent = bench.node.peers.values().filter(|peer| peer.session.is_none()).count();
             assert_eq!(bench.node.unanswered.len(), silent);

@@ -18,7 +18,7 @@ fn only_members_hear_a_shout() {
     world.run(ms(10));
     (0..4).for_each(|place| drop(world.events(place)));
     let shouted = world.act(0, |node, now| node.shout(now, &text("chat"), vec![octets("hi")])).unwrap();
-    assert_eq!(shouted, Shouted { queued: 2, ..Shouted::default() });
+    assert_eq!(shouted.peers, [(uuid(1), Delivery::Queued), (uuid(2), Delivery::Queued)]);
     world.run(ms(10));
     assert_eq!(world.events(1), ["0 SHOUT chat hi"]);
     assert_eq!(world.events(2), ["0 SHOUT chat hi"]);
@@ -30,6 +30,56 @@ fn only_members_hear_a_shout() {
     let node = &world.places[0].node;
     assert_eq!(node.peer_groups().into_iter().collect::<Vec<_>>(), ["Chat", "chat"]);
     assert_eq!(node.peers_of("chat").collect::<Vec<_>>(), [uuid(2)]);
+}
+
+/// What the driver learns when it executes the actions goes into the answer.
+#[test]
+fn a_shout_tells_what_became_of_it_for_each_peer() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    (1..4).for_each(|peer| bench.hear(peer, G36, 1, Body::Hello(hello_of(peer, G36))));
+    let connects = bench.actions().into_iter().filter_map(|action| match action {
+        Action::Connect { dealer, peer, .. } => Some((peer?, dealer)),
+        _ => None,
+    });
+    let dealers: BTreeMap<Uuid, DealerId> = connects.collect();
+    bench.node.handle_dealer_failed(Now::default(), dealers[&uuid(2)]);
+    drop(bench.actions());
+    let mut shouted = bench.node.shout(Now::default(), &text("G"), vec![octets("x")]).unwrap();
+    for action in bench.actions() {
+        let Action::Send { dealer, peer: Some(peer), .. } = action else { panic!("{action:?}") };
+        if peer == uuid(3) {
+            shouted.correct(&peer, Delivery::Full);
+            bench.node.handle_dealer_failed(Now::default(), dealer);
+        }
+    }
+    shouted.correct(&uuid(9), Delivery::Full);
+    let outcomes = [(1, Delivery::Queued), (2, Delivery::NotResponding), (3, Delivery::Full)];
+    assert_eq!(shouted.peers, outcomes.map(|(peer, delivery)| (uuid(peer), delivery)));
+    assert_eq!(shouted.count(Delivery::Full), 1);
+    let nobody = bench.node.shout(Now::default(), &text("other"), vec![octets("x")]).unwrap();
+    assert!(nobody.peers.is_empty());
+    assert!(bench.node.shout(Now::default(), &text("G"), vec![]).is_err());
+    assert!(bench.node.shout(Now::default(), &text(""), vec![octets("x")]).is_err());
+}
+
+/// A content is shared by all copies of a SHOUT, not copied.
+#[test]
+fn a_shout_shares_its_content() {
+    let mut bench = Bench::new(config(0, Generations::ALL_REAL));
+    for (peer, generation) in [(1, G20), (2, G10), (3, G36), (4, G36)] {
+        bench.hear(peer, generation, 1, Body::Hello(hello_of(peer, generation)));
+    }
+    drop(bench.actions());
+    let content = Bytes::from(vec![7; 1000]);
+    bench.node.shout(Now::default(), &text("G"), vec![content.clone()]).unwrap();
+    let sends: Vec<Action> = bench.actions();
+    assert_eq!(sends.len(), 4);
+    for (action, generation) in sends.into_iter().zip([G20, G10, G36, G36]) {
+        let Action::Send { frames, .. } = action else { panic!("{action:?}") };
+        assert_eq!(frames[1].as_ptr(), content.as_ptr());
+        let shout = Body::Shout(Shout { group: octets("G"), content: vec![content.clone()] });
+        assert_eq!(Message::decode(generation, &frames), Ok(Message { sequence: 2, body: shout }));
+    }
 }
 
 /// "Exactly one increment per JOIN/LEAVE sent, the same status to every peer, HELLO with the current
@@ -56,7 +106,7 @@ fn every_peer_hears_the_same_status() {
             }
         }
         for action in bench.actions() {
-            let Action::Send { dealer, frames } = action else { continue };
+            let Action::Send { dealer, frames, .. } = action else { continue };
             if let Ok(generation) = Hello::generation(&frames[0]) {
                 let Body::Hello(hello) = Message::decode(generation, &frames).unwrap().body else { panic!() };
                 assert!(seen.insert(dealer, (hello.status, generation)).is_none(), "one HELLO each");

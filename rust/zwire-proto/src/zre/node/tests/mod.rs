@@ -173,7 +173,7 @@ impl World {
                     assert!(at.dealers.insert(dealer, entry).is_none());
                 }
                 Action::Disconnect { dealer } => assert!(at.dealers.remove(&dealer).is_some()),
-                Action::Send { dealer, frames } => {
+                Action::Send { dealer, frames, .. } => {
                     let (endpoint, identity, connection) = at.dealers[&dealer].clone();
                     let Some(to) = self.by_endpoint.get(&endpoint).copied() else { continue };
                     self.sent += 1;

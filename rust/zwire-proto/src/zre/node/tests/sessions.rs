@@ -164,6 +164,21 @@ fn what_comes_before_hello_does_not_count() {
     assert!(matches!(bodies[..], [Body::Hello(_), Body::PingOk]), "{bodies:?}");
 }
 
+/// Every event tells where the peer is, also the last one.
+#[test]
+fn events_have_an_address() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    bench.hear(1, G36, 2, Body::Whisper(Whisper { content: vec![octets("x")] }));
+    bench.wait(Duration::from_secs(40));
+    bench.node.stop(bench.at()).unwrap();
+    bench.wait(ms(100));
+    let events: Vec<Event> = core::iter::from_fn(|| bench.node.poll_event()).collect();
+    assert_eq!(events.len(), 7, "{events:?}");
+    assert!(events[..6].iter().all(|event| event.address == "tcp://10.0.0.2:49152" && event.name == "peer"));
+    assert_eq!((events[6].kind.clone(), &*events[6].address), (EventKind::Stop, "tcp://10.0.0.1:49152"));
+}
+
 /// A message that cannot be read has used up its number, and nothing else happens.
 #[test]
 fn malformed_and_unknown_messages_do_not_end_a_session() {
@@ -195,5 +210,9 @@ fn hello_of_nobody_and_of_ourselves() {
     // Another UUID, but our address: a connection to ourselves.
     bench.hear(5, G36, 1, Body::Hello(hello_of(0, G36)));
     assert_eq!(bench.node.stats().unknown_identities, 5);
+    let reasons: Vec<Reason> = bench.node.ignored().iter().map(|entry| entry.reason).collect();
+    let nobody = Reason::NoUuid;
+    assert_eq!(reasons, [nobody, nobody, nobody, Reason::OwnUuid, Reason::OwnEndpoint]);
+    assert_eq!(bench.node.ignored()[4].source, Source::Peer(uuid(5)));
     assert!(bench.kinds().is_empty() && bench.actions().is_empty());
 }

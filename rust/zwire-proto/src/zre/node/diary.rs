@@ -1,0 +1,186 @@
+//! What a node has ignored of late, and why: the answer to "why does it not see that peer?".
+
+use super::super::Uuid;
+use crate::Now;
+use bytes::Bytes;
+use core::{fmt, net::IpAddr};
+
+/// Most entries. One is a source and a reason, so a flood from one source takes one place.
+const ENTRIES: usize = 64;
+
+/// Longest identity that is remembered; longer ones are cut.
+const IDENTITY: usize = 64;
+
+/// Who sent what was ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A datagram came from there.
+    Address(IpAddr),
+    /// A node.
+    Peer(Uuid),
+    /// The identity of a connection, which names no node.
+    Identity(Bytes),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Peer(uuid) => uuid.fmt(f),
+            Self::Identity(identity) if identity.is_empty() => f.write_str("no identity"),
+            Self::Identity(identity) => write!(f, "identity {}", identity.escape_ascii()),
+        }
+    }
+}
+
+/// Why something was ignored. Its text says what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A datagram that is no beacon of any version.
+    NoBeacon,
+    /// A beacon with a key, and this node has none.
+    SecureBeacon,
+    /// A beacon without a key, and this node has one.
+    PlainBeacon,
+    /// More new nodes than have room.
+    TooManyPeers,
+    /// The identity of a connection is no UUID.
+    NoUuid,
+    /// The identity of a connection is ours.
+    OwnUuid,
+    /// A message before HELLO.
+    BeforeHello,
+    /// HELLO of a generation that this node does not speak.
+    ForeignGeneration,
+    /// HELLO without a key, and this node has one.
+    NoKey,
+    /// Beacon, HELLO and connection do not have the same key.
+    OtherKey,
+    /// HELLO with our endpoint.
+    OwnEndpoint,
+    /// A message that cannot be read.
+    Malformed,
+    /// Messages before it are missing, or it came twice: the session ended.
+    OutOfSequence,
+}
+
+impl Reason {
+    /// For people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NoBeacon => "a datagram on the port of discovery that is no ZRE beacon",
+            Self::SecureBeacon => "its beacon has a CURVE key; this node has none and cannot meet it",
+            Self::PlainBeacon => "its beacon has no CURVE key; this node has one and meets only such",
+            Self::TooManyPeers => "there are as many peers as this node may have",
+            Self::NoUuid => "its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits",
+            Self::OwnUuid => "it uses the UUID of this node",
+            Self::BeforeHello => "it has not said HELLO in this session",
+            Self::ForeignGeneration => "it speaks a generation of ZRE that this node is not set to speak",
+            Self::NoKey => "its HELLO has no X-PUBLICKEY; this node has a CURVE key and wants one",
+            Self::OtherKey => "its beacon, its X-PUBLICKEY and its connection do not have the same key",
+            Self::OwnEndpoint => {
+                "its HELLO names the endpoint of this node: address translation, or copied settings"
+            }
+            Self::Malformed => "a message that cannot be read",
+            Self::OutOfSequence => "a message out of sequence: some before it were lost, or it came twice",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Something that happened once or more often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Who sent it.
+    pub source: Source,
+    /// Why it was ignored.
+    pub reason: Reason,
+    /// How often, since it stands here.
+    pub count: u64,
+    /// When last.
+    pub last: Now,
+}
+
+/// The entries, in no order. A new one takes the place of the oldest.
+#[derive(Debug, Default)]
+pub(super) struct Diary(Vec<Ignored>);
+
+impl Diary {
+    pub(super) fn note(&mut self, now: Now, source: Source, reason: Reason) {
+        let known = self.0.iter_mut().find(|entry| entry.reason == reason && entry.source == source);
+        if let Some(entry) = known {
+            entry.count += 1;
+            entry.last = now;
+            return;
+        }
+        let entry = Ignored { source, reason, count: 1, last: now };
+        if self.0.len() < ENTRIES {
+            self.0.push(entry);
+        } else if let Some(oldest) = self.0.iter_mut().min_by_key(|entry| entry.last.mono) {
+            *oldest = entry;
+        }
+    }
+
+    pub(super) fn entries(&self) -> &[Ignored] {
+        &self.0
+    }
+}
+
+/// The identity of a connection that is no UUID.
+pub(super) fn of_identity(identity: &[u8]) -> Source {
+    Source::Identity(Bytes::copy_from_slice(&identity[..identity.len().min(IDENTITY)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    fn at(ms: u64) -> Now {
+        Now::at(Duration::from_millis(ms))
+    }
+
+    fn from(number: u32) -> Source {
+        Source::Address(core::net::Ipv4Addr::from_bits(number).into())
+    }
+
+    #[test]
+    fn the_same_takes_one_place() {
+        let mut diary = Diary::default();
+        (0..1000).for_each(|ms| diary.note(at(ms), from(1), Reason::NoBeacon));
+        diary.note(at(5000), from(1), Reason::PlainBeacon);
+        let first = Ignored { source: from(1), reason: Reason::NoBeacon, count: 1000, last: at(999) };
+        assert_eq!(diary.entries()[0], first);
+        assert_eq!(diary.entries().len(), 2);
+    }
+
+    #[test]
+    fn the_oldest_gives_way() {
+        let mut diary = Diary::default();
+        for number in 0..1000 {
+            diary.note(at(number.into()), from(number), Reason::NoBeacon);
+            diary.note(at(number.into()), from(7), Reason::Malformed);
+        }
+        assert_eq!(diary.entries().len(), ENTRIES);
+        assert!(diary.entries().iter().any(|entry| entry.source == from(999)));
+        assert!(diary.entries().iter().any(|entry| entry.source == from(7) && entry.count == 1000));
+    }
+
+    #[test]
+    fn sources_are_named() {
+        assert_eq!(from(0x0a00_0001).to_string(), "10.0.0.1");
+        assert_eq!(of_identity(b"").to_string(), "no identity");
+        assert_eq!(of_identity(b"\0abc\xff").to_string(), "identity \\x00abc\\xff");
+        assert_eq!(of_identity(&[b'a'; 255]).to_string().len(), 9 + IDENTITY);
+        let uuid = Uuid::from_bytes([7; 16]);
+        assert_eq!(Source::Peer(uuid).to_string(), "07".repeat(16));
+        assert_eq!(Reason::BeforeHello.to_string(), "it has not said HELLO in this session");
+    }
+}
