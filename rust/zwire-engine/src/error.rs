@@ -44,6 +44,9 @@ pub enum Error {
         /// What went wrong there.
         reason: ConnectReason,
     },
+    /// A text that is no endpoint of ZeroMQ.
+    #[error(transparent)]
+    Endpoint(#[from] crate::zmtp::InvalidEndpoint),
     /// An endpoint could not be listened on.
     #[error("could not listen on {endpoint}: {source}")]
     Listen {

@@ -11,6 +11,7 @@ mod core;
 mod driver;
 pub mod error;
 mod establish;
+mod gather;
 pub mod link;
 mod query;
 pub mod queue;
@@ -21,6 +22,7 @@ mod shared;
 mod stats;
 mod tap;
 mod tcp;
+pub mod zmtp;
 
 pub use crate::core::Replies;
 pub use config::Config;

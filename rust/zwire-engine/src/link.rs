@@ -7,20 +7,14 @@
 //! batch is worth a write or the batching time limit is over. What the socket does not take is left
 //! to the link's task.
 
-use crate::{clock, tap::TappedConnection};
-use bytes::{Buf, Bytes};
+use crate::{clock, gather, tap::TappedConnection};
+use bytes::Bytes;
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use std::{
-    collections::VecDeque,
-    io::{self, IoSlice},
-    net::SocketAddr,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Instant};
 use tokio::{net::TcpStream, sync::Notify};
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability,
@@ -39,9 +33,6 @@ const FLUSH_BYTES: usize = 60 * 1024;
 /// Most bytes taken from the lanes for one round of writing: enough for one `writev` to be cheap,
 /// little enough for a higher priority to get in between.
 const WRITE_BYTES: usize = 256 * 1024;
-
-/// Most entries of one `iovec`: a quarter of the system's limit of 1024, and 16 full batches.
-const MAX_IOVEC: usize = 64;
 
 /// Rounds that a thread of the application writes before it leaves the rest to the link's task, so
 /// that other threads' messages cannot hold it forever.
@@ -320,33 +311,11 @@ impl Link {
 
     /// Writes as much as the socket takes: true when all is written.
     fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
-        while !out.is_empty() {
-            let mut slices = [IoSlice::new(&[]); MAX_IOVEC];
-            let mut n = 0;
-            for (slice, part) in slices.iter_mut().zip(out.iter()) {
-                *slice = IoSlice::new(part);
-                n += 1;
-            }
-            let mut written = match self.stream.try_write_vectored(&slices[..n]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => written,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e),
-            };
+        gather::write(&self.stream, out, |written| {
             self.stats.tx_writes.fetch_add(1, Ordering::Relaxed);
             self.stats.tx_bytes.fetch_add(written as u64, Ordering::Relaxed);
             self.last_progress_us.store(micros(clock::mono()), Ordering::Relaxed);
-            while let Some(part) = out.front_mut() {
-                if written < part.len() {
-                    part.advance(written);
-                    break;
-                }
-                written -= part.len();
-                out.pop_front();
-            }
-        }
-        Ok(true)
+        })
     }
 
     /// The task of a link: delayed flushes, keep-alives, and writing when the socket was full.

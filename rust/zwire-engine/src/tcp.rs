@@ -80,11 +80,23 @@ pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, C
 }
 
 async fn connect_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpStream> {
+    connect_to(address, |socket| {
+        options(&SockRef::from(socket), target, link, address.is_ipv6())?;
+        target.options.bind.map_or(Ok(()), |bind| socket.bind(bind))
+    })
+    .await
+}
+
+/// Connects to an address with a socket as `prepare` makes it.
+///
+/// # Errors
+/// The operating system's.
+pub(crate) async fn connect_to(
+    address: SocketAddr,
+    prepare: impl FnOnce(&TcpSocket) -> io::Result<()>,
+) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    options(&SockRef::from(&socket), target, link, address.is_ipv6())?;
-    if let Some(bind) = target.options.bind {
-        socket.bind(bind)?;
-    }
+    prepare(&socket)?;
     let stream = socket.connect(address).await?;
     // A connection to a free port of the same host can meet itself.
     if stream.local_addr()? == stream.peer_addr()? {
@@ -110,8 +122,19 @@ pub(crate) async fn listen(target: &Target, link: &Link) -> Result<TcpListener, 
 }
 
 fn listen_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpListener> {
+    listen_on(address, &|socket, address| options(&SockRef::from(socket), target, link, address.is_ipv6()))
+}
+
+/// Listens on an address with a socket as `prepare` makes it; in a runtime.
+///
+/// # Errors
+/// The operating system's.
+pub(crate) fn listen_on(
+    address: SocketAddr,
+    prepare: &dyn Fn(&Socket, SocketAddr) -> io::Result<()>,
+) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    options(&SockRef::from(&socket), target, link, address.is_ipv6())?;
+    prepare(&socket, address)?;
     socket.set_reuse_address(true)?;
     if let SocketAddr::V6(v6) = address {
         // `[::]` also takes IPv4, as users of the default endpoint expect.
@@ -121,7 +144,7 @@ fn listen_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<T
     match socket.bind(&address.into()) {
         // A host without IPv6: `[::]` means every interface, and these are all there are.
         Err(e) if address.is_ipv6() && address.ip().is_unspecified() && !ipv6_works(&e) => {
-            return listen_one(target, link, SocketAddr::from(([0, 0, 0, 0], address.port())));
+            return listen_on(SocketAddr::from(([0, 0, 0, 0], address.port())), prepare);
         }
         other => other?,
     }

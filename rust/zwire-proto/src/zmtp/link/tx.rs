@@ -47,6 +47,9 @@ pub enum PushError {
         /// How many, with a few for each frame.
         waiting: usize,
     },
+    /// The connection is over.
+    #[error("the connection is closed")]
+    Closed,
 }
 
 /// A message that was not taken, whole. Try again when something was transmitted.
@@ -148,6 +151,28 @@ impl LinkTx {
         self.bytes += message.cost();
         self.queue.push_back(Item::Message(message));
         Ok(())
+    }
+
+    /// Takes messages that were accepted before there was this connection; no bound is asked.
+    pub fn restore(&mut self, messages: impl IntoIterator<Item = Message>) {
+        for message in messages {
+            self.messages += 1;
+            self.bytes += message.cost();
+            self.queue.push_back(Item::Message(message));
+        }
+    }
+
+    /// The messages that wait, oldest first, for another connection. Subscriptions are dropped: they are
+    /// made anew on each connection.
+    pub fn take_messages(&mut self) -> VecDeque<Message> {
+        self.bytes = 0;
+        self.messages = 0;
+        let queue = core::mem::take(&mut self.queue);
+        let message = |item| match item {
+            Item::Message(message) => Some(message),
+            Item::Command(_) | Item::Subscription(_) => None,
+        };
+        queue.into_iter().filter_map(message).collect()
     }
 
     /// Asks a publisher for the messages whose first frame begins so. Subscriptions are no messages to the

@@ -1,0 +1,47 @@
+//! Many segments per system call.
+
+use bytes::{Buf, Bytes};
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice},
+};
+use tokio::net::TcpStream;
+
+/// Most entries of one `iovec`: a quarter of the system's limit of 1024, and 16 full batches.
+const MAX_IOVEC: usize = 64;
+
+/// Writes as much as the socket takes: true when all is written. `progress` hears of each write.
+///
+/// # Errors
+/// The connection is of no more use.
+pub(crate) fn write(
+    stream: &TcpStream,
+    out: &mut VecDeque<Bytes>,
+    mut progress: impl FnMut(usize),
+) -> io::Result<bool> {
+    while !out.is_empty() {
+        let mut slices = [IoSlice::new(&[]); MAX_IOVEC];
+        let mut n = 0;
+        for (slice, part) in slices.iter_mut().zip(out.iter()) {
+            *slice = IoSlice::new(part);
+            n += 1;
+        }
+        let mut written = match stream.try_write_vectored(&slices[..n]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => written,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        progress(written);
+        while let Some(part) = out.front_mut() {
+            if written < part.len() {
+                part.advance(written);
+                break;
+            }
+            written -= part.len();
+            out.pop_front();
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,122 @@
+//! Turns the handshake machine over a TCP stream.
+
+use super::{CloseReason, ConnectionConfig, Owner, Verdict};
+use bytes::BytesMut;
+use std::{io, net::SocketAddr, sync::Arc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use zwire_proto::zmtp::{
+    link::{
+        AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeConfig, LinkParams, Security, Step,
+    },
+    wire::{Greeting, Mechanism},
+};
+
+/// A handshake reads little; a longer command makes the buffer grow up to what the machine allows.
+const READ_BYTES: usize = 1024;
+
+/// A connection whose handshake is done, and what was read behind it.
+pub(super) struct Established {
+    pub(super) stream: TcpStream,
+    pub(super) remote: SocketAddr,
+    pub(super) params: LinkParams,
+    pub(super) rest: BytesMut,
+}
+
+/// The configuration with random numbers of its own.
+fn fresh(config: &HandshakeConfig) -> Result<HandshakeConfig, CloseReason> {
+    let random = |bytes: &mut [u8]| {
+        getrandom::fill(bytes).map_err(|_| CloseReason::from(io::Error::other("no randomness")))
+    };
+    let mut config = config.clone();
+    match &mut config.security {
+        Security::CurveClient(client) => {
+            let mut bytes = [0; 48];
+            random(&mut bytes)?;
+            **client = CurveClient::new(client.keys.clone(), client.server, &bytes);
+        }
+        Security::CurveServer(server) => {
+            let mut bytes = [0; 96];
+            random(&mut bytes)?;
+            **server = CurveServer::new(server.keys.clone(), server.authenticate, &bytes);
+        }
+        Security::Null { .. } | Security::PlainClient(_) | Security::PlainServer => {}
+    }
+    Ok(config)
+}
+
+const fn mechanism(security: &Security) -> Mechanism {
+    match security {
+        Security::Null { .. } => Mechanism::NULL,
+        Security::PlainClient(_) | Security::PlainServer => Mechanism::PLAIN,
+        Security::CurveClient(_) | Security::CurveServer(_) => Mechanism::CURVE,
+    }
+}
+
+/// Makes the handshake of a fresh connection.
+///
+/// # Errors
+/// Why there is none; the peer was told what there is to tell.
+pub(super) async fn establish(
+    stream: TcpStream,
+    config: &ConnectionConfig,
+    owner: &Arc<dyn Owner>,
+) -> Result<Established, CloseReason> {
+    let limit = config.handshake_timeout;
+    timeout(limit, run(stream, config, owner)).await.unwrap_or(Err(CloseReason::HandshakeTimeout(limit)))
+}
+
+async fn run(
+    mut stream: TcpStream,
+    config: &ConnectionConfig,
+    owner: &Arc<dyn Owner>,
+) -> Result<Established, CloseReason> {
+    let remote = stream.peer_addr()?;
+    let mut machine = Handshake::new(fresh(&config.handshake)?);
+    let mut buf = BytesMut::with_capacity(READ_BYTES);
+    let mut read = 0;
+    loop {
+        flush(&mut stream, &mut machine).await?;
+        let mut step = machine.handle_bytes(&mut buf);
+        while let Ok(Step::Authenticate(request)) = step {
+            step = match judge(owner, remote, request).await {
+                Verdict::Allow { user_id, metadata } => machine.allow(user_id, metadata),
+                Verdict::Deny(denial) => Err(machine.deny(denial)),
+            };
+        }
+        // What there is to say is also said before an error.
+        let flushed = flush(&mut stream, &mut machine).await;
+        match step {
+            Ok(Step::Done(params)) => {
+                flushed?;
+                return Ok(Established { stream, remote, params: *params, rest: buf });
+            }
+            Err(error) => return Err(error.into()),
+            Ok(_) => flushed?,
+        }
+        match stream.read_buf(&mut buf).await? {
+            0 => {
+                let mechanism = mechanism(&config.handshake.security);
+                return Err(CloseReason::ClosedInHandshake { mechanism, answered: read > Greeting::LEN });
+            }
+            n => read += n,
+        }
+    }
+}
+
+async fn flush(stream: &mut TcpStream, machine: &mut Handshake) -> Result<(), CloseReason> {
+    while let Some(bytes) = machine.poll_transmit() {
+        stream.write_all(&bytes).await?;
+    }
+    Ok(())
+}
+
+async fn judge(owner: &Arc<dyn Owner>, remote: SocketAddr, request: AuthRequest) -> Verdict {
+    let owner = owner.clone();
+    let verdict = tokio::task::spawn_blocking(move || owner.authenticate(remote, &request)).await;
+    // It panicked, or the runtime is ending.
+    verdict.unwrap_or(Verdict::Deny(Denial::Internal))
+}

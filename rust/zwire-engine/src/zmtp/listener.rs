@@ -1,0 +1,183 @@
+//! [`Listener`]: accepts connections.
+
+use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
+use crate::{error::Error, runtime::Birth, tcp};
+use core::{fmt, time::Duration};
+use parking_lot::Mutex;
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+    task::AbortHandle,
+};
+
+/// Pause after an accept error: the table of descriptors may be full.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound endpoint, and the connections that came by it. Dropping it closes them.
+pub struct Listener {
+    inner: Arc<Inner>,
+    accepting: AbortHandle,
+    local: SocketAddr,
+}
+
+struct Inner {
+    runtime: Handle,
+    birth: Birth,
+    config: ConnectionConfig,
+    owner: Arc<dyn Owner>,
+    state: Mutex<State>,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Handshakes under way, oldest first.
+    shaking: VecDeque<(u64, AbortHandle)>,
+    connections: HashMap<u64, Arc<Connection>>,
+}
+
+impl Listener {
+    /// Binds `tcp://host:port`; `*` is every address, and `*` or 0 every free port. Names are resolved by
+    /// the calling thread.
+    ///
+    /// # Errors
+    /// The endpoint is none, or cannot be bound.
+    pub fn bind(
+        runtime: &Handle,
+        endpoint: &str,
+        config: ConnectionConfig,
+        owner: Arc<dyn Owner>,
+    ) -> Result<Self, Error> {
+        let address = endpoint::bind(endpoint)?;
+        let failed = |error| Error::Listen { endpoint: endpoint.to_owned(), source: Arc::new(error) };
+        let _runtime = runtime.enter();
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in address.to_socket_addrs().map_err(failed)? {
+            let listening = tcp::listen_on(address, &|_, _| Ok(()))
+                .and_then(|listener| Ok((listener.local_addr()?, listener)));
+            match listening {
+                Ok((local, listener)) => {
+                    let inner = Arc::new(Inner {
+                        runtime: runtime.clone(),
+                        birth: Birth::here(),
+                        config,
+                        owner,
+                        state: Mutex::default(),
+                        closed: AtomicBool::new(false),
+                    });
+                    let accepting = runtime.spawn(accept(inner.clone(), listener)).abort_handle();
+                    return Ok(Self { inner, accepting, local });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(failed(last))
+    }
+
+    /// Where it listens, with the port that was chosen.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The connections that came by it and are open.
+    #[must_use]
+    pub fn connections(&self) -> Vec<Arc<Connection>> {
+        self.inner.state.lock().connections.values().cloned().collect()
+    }
+
+    /// Accepts nothing more and ends the connections that came by it.
+    pub fn close(&self) {
+        // A forked child must not wait for a lock that its parent may have held.
+        if !self.inner.birth.is_here() {
+            return;
+        }
+        self.inner.closed.store(true, Ordering::Release);
+        self.accepting.abort();
+        let (shaking, connections) = {
+            let mut state = self.inner.state.lock();
+            (core::mem::take(&mut state.shaking), core::mem::take(&mut state.connections))
+        };
+        shaking.iter().for_each(|(_, task)| task.abort());
+        connections.values().for_each(|connection| connection.close());
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("local", &self.local).finish_non_exhaustive()
+    }
+}
+
+async fn accept(inner: Arc<Inner>, listener: TcpListener) {
+    let mut next = 0;
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        next += 1;
+        let id = next;
+        // Under the lock, so that the task ends after its entry is there.
+        let mut state = inner.state.lock();
+        let task = {
+            let inner = inner.clone();
+            inner.runtime.clone().spawn(async move {
+                let result = welcome(&inner, stream, id).await;
+                if let Err(reason) = result {
+                    inner.state.lock().shaking.retain(|(known, _)| *known != id);
+                    tracing::debug!(%reason, "no connection");
+                    inner.owner.closed(None, &reason);
+                }
+            })
+        };
+        state.shaking.push_back((id, task.abort_handle()));
+        while state.shaking.len() > inner.config.max_handshakes.max(1) {
+            if let Some((_, oldest)) = state.shaking.pop_front() {
+                oldest.abort();
+            }
+        }
+    }
+}
+
+async fn welcome(inner: &Arc<Inner>, stream: TcpStream, id: u64) -> Result<(), CloseReason> {
+    tcp::established(&stream)?;
+    let established = establish::establish(stream, &inner.config, &inner.owner).await?;
+    let fresh = Connection::fresh(established, &inner.config, VecDeque::new())?;
+    let connection = fresh.connection.clone();
+    {
+        let mut state = inner.state.lock();
+        state.shaking.retain(|(known, _)| *known != id);
+        if inner.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if state.connections.len() >= inner.config.max_connections {
+            return Err(CloseReason::TooMany);
+        }
+        state.connections.insert(connection.id(), connection);
+    }
+    let listener = inner.clone();
+    fresh.start(&inner.runtime, inner.owner.clone(), move |connection| {
+        listener.state.lock().connections.remove(&connection.id());
+    });
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! [`Outbound`]: keeps one connection to one endpoint.
+
+use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
+use crate::{error::Error, runtime::Birth, tcp};
+use core::{fmt, time::Duration};
+use parking_lot::Mutex;
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::{runtime::Handle, sync::Notify, task::JoinHandle, time::timeout};
+use zwire_proto::zmtp::link::{Message, PushError, Rejected};
+
+/// When to connect again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reconnect {
+    /// The first pause; it begins anew with each connection that comes about.
+    pub first: Duration,
+    /// Each pause is twice the one before, up to this; below `first` all are the same.
+    pub max: Duration,
+    /// Each pause is longer by a random part of `first`, so that a fleet does not come back at once.
+    pub jitter: bool,
+    /// With `false` it is over when a connection breaks or is refused for good.
+    pub again: bool,
+}
+
+impl Default for Reconnect {
+    /// From 100 ms, as the reference, up to 5 s.
+    fn default() -> Self {
+        Self { first: Duration::from_millis(100), max: Duration::from_secs(5), jitter: true, again: true }
+    }
+}
+
+impl Reconnect {
+    fn delay(&self, attempt: u32) -> Duration {
+        // A pause of nothing would turn the loop hot.
+        let first = self.first.max(Duration::from_millis(1));
+        let delay = first.saturating_mul(1u32.checked_shl(attempt.min(31)).unwrap_or(u32::MAX));
+        let delay = delay.min(self.max.max(first));
+        // Without randomness there is none.
+        let part = if self.jitter { getrandom::u32().unwrap_or(0) } else { 0 };
+        delay + first.mul_f64(f64::from(part) / f64::from(u32::MAX))
+    }
+}
+
+/// One endpoint to connect to, with what waits for it. Dropping it closes it.
+pub struct Outbound {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    endpoint: String,
+    address: String,
+    runtime: Handle,
+    birth: Birth,
+    config: ConnectionConfig,
+    reconnect: Reconnect,
+    owner: Arc<dyn Owner>,
+    state: Mutex<State>,
+    closed: AtomicBool,
+    close_wake: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<Arc<Connection>>,
+    /// For the next connection.
+    waiting: VecDeque<Message>,
+    bytes: usize,
+    over: bool,
+}
+
+impl Outbound {
+    /// Connects to `tcp://host:port`, again and again until [`Self::close`].
+    ///
+    /// # Errors
+    /// The endpoint is none.
+    pub fn connect(
+        runtime: &Handle,
+        endpoint: &str,
+        config: ConnectionConfig,
+        reconnect: Reconnect,
+        owner: Arc<dyn Owner>,
+    ) -> Result<Arc<Self>, Error> {
+        let inner = Arc::new(Inner {
+            endpoint: endpoint.to_owned(),
+            address: endpoint::connect(endpoint)?,
+            runtime: runtime.clone(),
+            birth: Birth::here(),
+            config,
+            reconnect,
+            owner,
+            state: Mutex::default(),
+            closed: AtomicBool::new(false),
+            close_wake: Notify::new(),
+        });
+        runtime.spawn(keep_connected(inner.clone()));
+        Ok(Arc::new(Self { inner }))
+    }
+
+    /// As it was given.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.inner.endpoint
+    }
+
+    /// Queues a message, for the connection or for the next one. Never waits.
+    ///
+    /// # Errors
+    /// The message, and why it was not taken.
+    pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
+        let mut message = Some(message);
+        let (_, rejected) = self.try_send_many(&mut core::iter::from_fn(|| message.take()));
+        rejected.map_or(Ok(()), Err)
+    }
+
+    /// Queues messages until one is rejected: how many were taken, and the one that was not.
+    pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
+        let inner = &self.inner;
+        if !inner.birth.is_here() {
+            let rejected = messages.next().map(|message| Rejected { message, error: PushError::Closed });
+            return (0, rejected);
+        }
+        let connection = inner.state.lock().connection.clone();
+        let (mut taken, mut left) = (0, None);
+        if let Some(connection) = connection {
+            match connection.try_send_many(messages) {
+                // It has just ended. What it has left is older, and goes before this when it is put back.
+                (n, Some(Rejected { message, error: PushError::Closed })) => {
+                    (taken, left) = (n, Some(message))
+                }
+                result => return result,
+            }
+        }
+        let mut state = inner.state.lock();
+        for message in left.into_iter().chain(messages) {
+            match state.check(&inner.config) {
+                Ok(()) => state.bytes += message.cost(),
+                Err(error) => return (taken, Some(Rejected { message, error })),
+            }
+            state.waiting.push_back(message);
+            taken += 1;
+        }
+        (taken, None)
+    }
+
+    /// The connection that there is now.
+    #[must_use]
+    pub fn connection(&self) -> Option<Arc<Connection>> {
+        self.inner.state.lock().connection.clone()
+    }
+
+    /// Messages that wait for the network or for a connection.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        let state = self.inner.state.lock();
+        state.waiting.len() + state.connection.as_ref().map_or(0, |connection| connection.queued())
+    }
+
+    /// Gives up what waits for the next connection, and answers how much that was.
+    pub fn clear(&self) -> usize {
+        let mut state = self.inner.state.lock();
+        state.bytes = 0;
+        core::mem::take(&mut state.waiting).len()
+    }
+
+    /// Whether it will not connect any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.inner.state.lock().over
+    }
+
+    /// Connects no more, and ends the connection at once; what waits is dropped.
+    pub fn close(&self) {
+        let inner = &self.inner;
+        // A forked child must not wait for a lock that its parent may have held.
+        if !inner.birth.is_here() {
+            return;
+        }
+        inner.closed.store(true, Ordering::Release);
+        let connection = {
+            let mut state = inner.state.lock();
+            state.give_up();
+            state.connection.clone()
+        };
+        if let Some(connection) = connection {
+            connection.close();
+        }
+        inner.close_wake.notify_one();
+    }
+}
+
+impl State {
+    fn check(&self, config: &ConnectionConfig) -> Result<(), PushError> {
+        if self.over {
+            return Err(PushError::Closed);
+        }
+        if self.waiting.len() >= config.tx.max_messages {
+            return Err(PushError::HighWaterMark { waiting: self.waiting.len() });
+        }
+        if self.bytes >= config.tx.max_bytes && self.bytes > 0 {
+            return Err(PushError::Bytes { waiting: self.bytes });
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) {
+        self.over = true;
+        self.waiting = VecDeque::new();
+        self.bytes = 0;
+    }
+}
+
+impl Inner {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    async fn closing(&self) {
+        while !self.is_closed() {
+            self.close_wake.notified().await;
+        }
+    }
+
+    async fn open(&self) -> Result<establish::Established, CloseReason> {
+        let limit = self.config.handshake_timeout;
+        let connecting = async {
+            let mut last = CloseReason::Unresolved;
+            for address in endpoint::resolve(&self.address).await? {
+                match tcp::connect_to(address, |_| Ok(())).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error.into(),
+                }
+            }
+            Err(last)
+        };
+        let stream = timeout(limit, connecting).await.map_err(|_| CloseReason::HandshakeTimeout(limit))??;
+        establish::establish(stream, &self.config, &self.owner).await
+    }
+
+    /// Makes the connection, with what waits for it. `None` when all is over.
+    fn start(
+        self: &Arc<Self>,
+        established: establish::Established,
+    ) -> io::Result<Option<(Arc<Connection>, JoinHandle<()>)>> {
+        let fresh = {
+            let mut state = self.state.lock();
+            if state.over {
+                return Ok(None);
+            }
+            let waiting = core::mem::take(&mut state.waiting);
+            state.bytes = 0;
+            let fresh = Connection::fresh(established, &self.config, waiting)?;
+            state.connection = Some(fresh.connection.clone());
+            fresh
+        };
+        let connection = fresh.connection.clone();
+        let this = self.clone();
+        let task = fresh.start(&self.runtime, self.owner.clone(), move |connection| this.detach(connection));
+        Ok(Some((connection, task)))
+    }
+
+    /// A connection has ended: what it has not sent goes to the next one.
+    fn detach(&self, connection: &Connection) {
+        let mut state = self.state.lock();
+        state.connection = None;
+        if !self.reconnect.again {
+            state.give_up();
+        }
+        if state.over {
+            return;
+        }
+        let mut waiting = connection.writer.take_messages();
+        state.bytes += waiting.iter().map(Message::cost).sum::<usize>();
+        waiting.append(&mut state.waiting);
+        state.waiting = waiting;
+    }
+
+    /// Whether to go on after that.
+    fn goes_on(&self, reason: &CloseReason) -> bool {
+        let mut state = self.state.lock();
+        // "ERROR: fatal. Do not retry with the same credentials" (`zmtp` 11); and what our own
+        // configuration forbids is tried again, since the other side may be configured anew.
+        let refused = reason.is_final() && (!self.reconnect.again || reason.is_told());
+        if refused {
+            state.give_up();
+        }
+        !state.over
+    }
+}
+
+async fn keep_connected(inner: Arc<Inner>) {
+    let mut attempt = 0;
+    while !inner.is_closed() {
+        let opened = tokio::select! {
+            opened = inner.open() => opened,
+            () = inner.closing() => return,
+        };
+        let started = opened.and_then(|established| inner.start(established).map_err(CloseReason::from));
+        let goes_on = match started {
+            Ok(None) => return,
+            Ok(Some((connection, task))) => {
+                attempt = 0;
+                // Ends with the connection; a panic of the owner ends this endpoint, too.
+                if task.await.is_err() {
+                    connection.close();
+                    return;
+                }
+                let reason = connection.close_reason().unwrap_or(CloseReason::Local);
+                inner.reconnect.again && inner.goes_on(&reason)
+            }
+            Err(reason) => {
+                tracing::debug!(endpoint = inner.endpoint, %reason, "not connected");
+                let goes_on = inner.goes_on(&reason);
+                inner.owner.closed(None, &reason);
+                goes_on
+            }
+        };
+        if !goes_on {
+            return;
+        }
+        let delay = inner.reconnect.delay(attempt);
+        attempt = attempt.saturating_add(1);
+        // Either it is time, or all is over.
+        let _ = timeout(delay, inner.closing()).await;
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound").field("endpoint", &self.inner.endpoint).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_most_with_jitter() {
+        let steady = Reconnect { jitter: false, max: Duration::from_secs(1), ..Reconnect::default() };
+        let delays: Vec<_> = (0..6).map(|n| steady.delay(n).as_millis()).collect();
+        assert_eq!(delays, [100, 200, 400, 800, 1000, 1000]);
+        assert_eq!(steady.delay(u32::MAX), Duration::from_secs(1));
+        // "0 = no back-off"
+        let same = Reconnect { max: Duration::ZERO, ..steady };
+        assert_eq!(same.delay(9), Duration::from_millis(100));
+        let random = Reconnect { jitter: true, ..same };
+        let delays: Vec<_> = (0..50).map(|_| random.delay(0)).collect();
+        assert!(delays.iter().all(|d| (100..=200).contains(&d.as_millis())));
+        assert!(delays.iter().any(|d| *d != delays[0]));
+        assert!(Reconnect { first: Duration::ZERO, ..same }.delay(0) > Duration::ZERO);
+    }
+}

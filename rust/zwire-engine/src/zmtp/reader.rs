@@ -1,0 +1,222 @@
+//! The receiving side of a connection.
+//!
+//! Idle connections hold no buffer: each thread of the runtime has one block, which the connection whose
+//! turn it is fills and cuts messages out of. What is left of a frame goes with its connection, in a small
+//! copy, or, for a large frame, in a buffer of its size that is read into directly.
+
+use super::{CloseReason, Connection, Owner, Pause, writer};
+use crate::clock;
+use bytes::{Buf, BufMut, BytesMut};
+use core::{cell::RefCell, sync::atomic::Ordering, time::Duration};
+use std::{io, sync::Arc};
+use zwire_proto::zmtp::link::{Inbound, LinkRx};
+
+/// Of the block of a thread, and so most of what one small message can hold on to.
+const BLOCK: usize = 64 * 1024;
+
+/// A block with less room than this is left to the messages that were cut out of it.
+const LITTLE: usize = 4 * 1024;
+
+/// A frame that misses more than this gets a buffer of its own.
+const LARGE: usize = 32 * 1024;
+
+/// What is reserved for a frame before anything of it has come. As much again as has come is reserved
+/// after that, so a size that is only claimed costs no more than this.
+const STEP: usize = 2 << 20;
+
+/// Behind a large frame: room for the head of the next one.
+const SLACK: usize = 64;
+
+/// Messages that are handed over at once.
+const AT_ONCE: usize = 1024;
+
+/// Reads before other connections get their turn.
+const READS: usize = 16;
+
+/// What the connections of one thread share.
+#[derive(Default)]
+struct Scratch {
+    block: BytesMut,
+    inbound: Vec<Inbound>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+enum Turn {
+    /// Nothing to read.
+    Idle,
+    /// There may be more; others first.
+    Yield,
+    Pause(Pause),
+}
+
+/// Reads until the connection ends, and says why it did.
+pub(super) async fn run(
+    connection: &Arc<Connection>,
+    rx: LinkRx,
+    rest: BytesMut,
+    owner: &dyn Owner,
+) -> CloseReason {
+    let mut reader = Reader { connection, owner, rx, buf: rest, away: false };
+    let sleep = tokio::time::sleep(Duration::ZERO);
+    tokio::pin!(sleep);
+    let mut armed = false;
+    loop {
+        let turn = SCRATCH.with_borrow_mut(|scratch| reader.turn(scratch));
+        match turn {
+            Err(reason) => return reason,
+            Ok(Turn::Yield) => tokio::task::yield_now().await,
+            Ok(Turn::Pause(pause)) => tokio::select! {
+                () = pause => {}
+                () = connection.closed() => return CloseReason::Local,
+            },
+            Ok(Turn::Idle) => {
+                let deadline = reader.rx.poll_timeout();
+                // The deadline moves with everything that comes; the timer only when it fires.
+                if let (false, Some(deadline)) = (armed, deadline) {
+                    sleep.as_mut().reset(clock::instant(deadline));
+                    armed = true;
+                }
+                tokio::select! {
+                    ready = connection.stream.readable() => if let Err(error) = ready {
+                        return writer::broken(error);
+                    },
+                    () = &mut sleep, if armed => {
+                        armed = false;
+                        if reader.rx.handle_timeout(clock::now()) {
+                            return CloseReason::Silent;
+                        }
+                    }
+                    () = connection.closed() => return CloseReason::Local,
+                }
+            }
+        }
+        if connection.is_closed() {
+            return CloseReason::Local;
+        }
+    }
+}
+
+struct Reader<'a> {
+    connection: &'a Arc<Connection>,
+    owner: &'a dyn Owner,
+    rx: LinkRx,
+    /// What was read and not taken.
+    buf: BytesMut,
+    /// It is a copy of its size.
+    away: bool,
+}
+
+impl Reader<'_> {
+    fn turn(&mut self, scratch: &mut Scratch) -> Result<Turn, CloseReason> {
+        // What is left from before comes first: behind the handshake, or from before a pause.
+        let mut turn = self.deliver(&mut scratch.inbound)?;
+        for _ in 0..READS {
+            if turn.is_some() {
+                break;
+            }
+            self.make_room(scratch);
+            match self.connection.stream.try_read_buf(&mut self.buf) {
+                Ok(0) => return Err(CloseReason::Peer),
+                Ok(n) => {
+                    self.connection.received.bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    self.connection.received.reads.fetch_add(1, Ordering::Relaxed);
+                    turn = self.deliver(&mut scratch.inbound)?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.put_away(scratch);
+                    return Ok(Turn::Idle);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(writer::broken(e)),
+            }
+        }
+        self.put_away(scratch);
+        Ok(turn.map_or(Turn::Yield, Turn::Pause))
+    }
+
+    /// Hands over all whole messages, or those up to a pause.
+    fn deliver(&mut self, inbound: &mut Vec<Inbound>) -> Result<Option<Pause>, CloseReason> {
+        while !self.buf.is_empty() {
+            let more = self.rx.read(clock::now(), &mut self.buf, inbound, AT_ONCE);
+            inbound.retain(|item| match item {
+                Inbound::Ping(ping) => {
+                    self.connection.pong(ping);
+                    false
+                }
+                _ => true,
+            });
+            let mut pause = None;
+            if !inbound.is_empty() {
+                self.connection.received.messages.fetch_add(inbound.len() as u64, Ordering::Relaxed);
+                pause = self.owner.received(self.connection, inbound);
+                inbound.clear();
+            }
+            let more = more?;
+            if pause.is_some() {
+                return Ok(pause);
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sees to it that there is something to read into.
+    fn make_room(&mut self, scratch: &mut Scratch) {
+        let missing = if self.buf.is_empty() { 0 } else { self.rx.needed(&self.buf) };
+        if missing > LARGE {
+            if room(&self.buf) < missing.min(LITTLE) {
+                let more = missing.min(self.buf.len().max(STEP)) + SLACK;
+                let mut own = BytesMut::with_capacity(self.buf.len() + more);
+                own.put_slice(&self.buf);
+                let block = core::mem::replace(&mut self.buf, own);
+                keep(scratch, block);
+                self.away = false;
+            }
+            return;
+        }
+        let missing = missing.max(LITTLE);
+        if core::mem::take(&mut self.away) {
+            let rest = core::mem::replace(&mut self.buf, core::mem::take(&mut scratch.block));
+            reserve(&mut self.buf, rest.len() + missing);
+            self.buf.put_slice(&rest);
+        }
+        reserve(&mut self.buf, missing);
+    }
+
+    /// Keeps what is left of a frame, and gives the block back.
+    fn put_away(&mut self, scratch: &mut Scratch) {
+        if !self.away && self.buf.len() <= LARGE {
+            let rest = BytesMut::from(&self.buf[..]);
+            let block = core::mem::replace(&mut self.buf, rest);
+            keep(scratch, block);
+            self.away = true;
+        }
+    }
+}
+
+fn room(buf: &BytesMut) -> usize {
+    buf.capacity() - buf.len()
+}
+
+/// Room for so many more bytes: what is there, what nobody uses any more, or a new block.
+fn reserve(buf: &mut BytesMut, more: usize) {
+    if room(buf) < more && !buf.try_reclaim(more) {
+        let mut fresh = BytesMut::with_capacity(BLOCK.max(buf.len() + more));
+        fresh.put_slice(buf);
+        *buf = fresh;
+    }
+}
+
+/// Keeps the better of two blocks; large ones go.
+fn keep(scratch: &mut Scratch, mut block: BytesMut) {
+    // What is left in it has been copied; the room behind it is what counts.
+    block.advance(block.len());
+    if block.capacity() <= 2 * BLOCK && block.capacity() > scratch.block.capacity() {
+        scratch.block = block;
+    }
+}
