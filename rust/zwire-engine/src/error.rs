@@ -27,6 +27,12 @@ pub enum Error {
     /// The session is closed.
     #[error("the session is closed")]
     Closed,
+    /// A node that has not started is asked for something that only the network knows.
+    #[error("the node has not started")]
+    NotStarted,
+    /// What is possible before the start only.
+    #[error("the node has started, or stopped, already")]
+    Started,
     /// The publisher, subscriber, … is undeclared.
     #[error("the {what} is undeclared")]
     Undeclared {
@@ -77,6 +83,9 @@ pub enum Error {
     /// A command that a machine refused.
     #[error(transparent)]
     Command(#[from] zwire_proto::zenoh::session::SessionError),
+    /// A command that a node of ZRE refused.
+    #[error(transparent)]
+    Node(#[from] zwire_proto::zre::node::NodeError),
 }
 
 /// Why a connection did not come about.

@@ -23,6 +23,7 @@ mod stats;
 mod tap;
 mod tcp;
 pub mod zmtp;
+pub mod zre;
 
 pub use crate::core::Replies;
 pub use config::Config;

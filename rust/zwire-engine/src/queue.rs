@@ -244,7 +244,8 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    fn has_space(&self) -> bool {
+    /// Whether a producer may go on: otherwise it should wait for space.
+    pub fn has_space(&self) -> bool {
         let inner = self.inner.lock();
         inner.closed || inner.stalled || self.roomy(&inner)
     }

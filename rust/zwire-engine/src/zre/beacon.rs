@@ -1,0 +1,109 @@
+//! Datagrams of discovery: one socket that hears, one per interface that speaks (`zre` 5.2, 5.3).
+
+use super::interfaces::Candidate;
+use bytes::Bytes;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{io, net::UdpSocket as StdSocket};
+use tokio::net::UdpSocket;
+
+/// Longer than any beacon; what is longer still is no beacon either.
+const MAX_DATAGRAM: usize = 128;
+
+/// Most datagrams of one wake-up, so that a flood does not keep others from the thread.
+const MAX_AT_ONCE: usize = 64;
+
+/// What is sent on one interface.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) candidate: Candidate,
+    to: SocketAddrV4,
+    /// Nothing where the operating system refused it.
+    socket: Option<StdSocket>,
+    pub(crate) sent: u64,
+    pub(crate) failed: u64,
+    pub(crate) error: Option<String>,
+}
+
+impl Sender {
+    /// A socket with the address of the interface: receivers build the endpoint from the source.
+    pub(crate) fn new(candidate: Candidate, port: u16) -> Self {
+        let to = SocketAddrV4::new(candidate.broadcast, port);
+        let (socket, error) = match bind_sender(candidate.address) {
+            Ok(socket) => (Some(socket), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Self { candidate, to, socket, sent: 0, failed: 0, error }
+    }
+
+    /// Sends a beacon; the next one tries again, so that nothing has to be done when a cable returns.
+    pub(crate) fn send(&mut self, datagram: &[u8]) {
+        if self.socket.is_none() {
+            // The address may have come back since.
+            *self = Self {
+                sent: self.sent,
+                failed: self.failed,
+                ..Self::new(self.candidate.clone(), self.to.port())
+            };
+        }
+        let result = match &self.socket {
+            Some(socket) => socket.send_to(datagram, self.to).map(drop),
+            None => Err(io::ErrorKind::AddrNotAvailable.into()),
+        };
+        match result {
+            Ok(()) => {
+                self.sent += 1;
+                self.error = None;
+            }
+            Err(error) => {
+                self.failed += 1;
+                if self.error.is_none() {
+                    // Once for each time that it stops to work, not once a second.
+                    tracing::warn!(interface = self.candidate.name, %error, "no beacons on this interface");
+                }
+                self.error = Some(error.to_string());
+            }
+        }
+    }
+}
+
+fn bind_sender(address: Ipv4Addr) -> io::Result<StdSocket> {
+    let socket = StdSocket::bind((address, 0))?;
+    socket.set_broadcast(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// The socket that hears beacons. Several nodes on one host all hear them.
+///
+/// # Errors
+/// Another program has the port for itself, or there is no IPv4.
+pub(crate) fn bind_receiver(port: u16) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
+    socket.set_reuse_port(true)?;
+    socket.set_broadcast(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
+    UdpSocket::from_std(socket.into())
+}
+
+/// Waits for datagrams and takes those that are there.
+///
+/// # Errors
+/// The socket is of no more use.
+pub(crate) async fn receive(socket: &UdpSocket, into: &mut Vec<(IpAddr, Bytes)>) -> io::Result<()> {
+    socket.readable().await?;
+    let mut buf = [0; MAX_DATAGRAM];
+    while into.len() < MAX_AT_ONCE {
+        match socket.try_recv_from(&mut buf) {
+            Ok((len, from)) => into.push((from.ip(), Bytes::copy_from_slice(&buf[..len]))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            // An answer of some host to one of our own datagrams; says nothing about this socket.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

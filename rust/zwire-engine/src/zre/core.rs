@@ -1,0 +1,419 @@
+//! The machine of a node, and all that it has opened.
+
+use super::{
+    beacon::Sender,
+    gossip::Gossip,
+    interfaces::{Candidate, Verdict},
+    node::Shared,
+    options::{Keys, NodeOptions},
+};
+use crate::{
+    clock,
+    error::Error,
+    queue::Weigh,
+    zmtp::{
+        CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect,
+        Verdict as Judgement,
+    },
+};
+use bytes::Bytes;
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Weak},
+};
+use zwire_proto::{
+    Now,
+    zmtp::{
+        crypto::{KeyPair, PublicKey, SecretKey},
+        link::{
+            AuthRequest, CurveClient, CurveServer, Denial, HandshakeConfig, Heartbeat, Inbound, Message,
+            RxConfig, Security, TxConfig,
+        },
+        wire::{Metadata, SocketType},
+    },
+    zre::{
+        Uuid,
+        node::{Action, DealerId, Event, EventKind, Interface, Node as Machine},
+    },
+};
+
+/// First pause before a peer that does not answer is tried again, and the longest.
+const RECONNECT: Reconnect =
+    Reconnect { first: Duration::from_millis(100), max: Duration::from_secs(2), jitter: true, again: false };
+
+/// How long a handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An event, and when it happened.
+#[derive(Clone, Debug)]
+pub struct NodeEvent {
+    /// It.
+    pub event: Event,
+    /// Since 1970.
+    pub time: Duration,
+}
+
+impl Weigh for NodeEvent {
+    fn weight(&self) -> usize {
+        let content = match &self.event.kind {
+            EventKind::Whisper { content } | EventKind::Shout { content, .. } => content.as_slice(),
+            _ => &[],
+        };
+        size_of::<Self>() + content.iter().map(|frame| frame.len() + size_of::<Bytes>()).sum::<usize>()
+    }
+}
+
+/// A node that runs.
+pub(crate) struct Core {
+    pub(crate) machine: Machine,
+    ways: HashMap<DealerId, Arc<Outbound>>,
+    /// Which connection speaks for an identity: the newest.
+    inbound: HashMap<Bytes, Arc<Connection>>,
+    pub(crate) listener: Listener,
+    pub(crate) senders: Vec<Sender>,
+    /// All interfaces, as last seen.
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) gossip: Gossip,
+    /// Messages that found the queue of their peer full.
+    pub(crate) full: u64,
+    /// Connections that lost their identity to a newer one.
+    pub(crate) taken_over: u64,
+}
+
+impl Core {
+    pub(crate) fn new(machine: Machine, listener: Listener, candidates: Vec<Candidate>, port: u16) -> Self {
+        let mut core = Self {
+            machine,
+            ways: HashMap::new(),
+            inbound: HashMap::new(),
+            listener,
+            senders: Vec::new(),
+            candidates: Vec::new(),
+            gossip: Gossip::default(),
+            full: 0,
+            taken_over: 0,
+        };
+        core.set_senders(candidates, port);
+        core
+    }
+
+    fn set_senders(&mut self, candidates: Vec<Candidate>, port: u16) {
+        let beacons = self.machine.config().beacon_interval.is_some();
+        let mut old = core::mem::take(&mut self.senders);
+        for candidate in candidates.iter().filter(|c| beacons && c.verdict == Verdict::Used) {
+            let known = old.iter().position(|sender| sender.candidate == *candidate);
+            self.senders.push(match known {
+                Some(at) => old.swap_remove(at),
+                None => Sender::new(candidate.clone(), port),
+            });
+        }
+        self.candidates = candidates;
+    }
+
+    /// The interfaces may have changed. Without any network the ones from before are kept: a cable that is
+    /// pulled comes back, and until then nobody is told another address.
+    pub(crate) fn look_at_interfaces(&mut self, now: Now, candidates: Vec<Candidate>, port: u16) {
+        let used = |all: &[Candidate]| -> Vec<_> {
+            all.iter().filter(|c| c.verdict == Verdict::Used).map(Candidate::interface).collect()
+        };
+        let (before, after) = (used(&self.candidates), used(&candidates));
+        let reaches = |all: &[Interface]| all.iter().any(|i| !i.address.is_loopback());
+        if before == after || after.is_empty() || reaches(&before) && !reaches(&after) {
+            return;
+        }
+        tracing::info!(?before, ?after, "the interfaces have changed");
+        self.set_senders(candidates, port);
+        self.machine.set_interfaces(now, after);
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        self.machine.poll_timeout().into_iter().chain(self.gossip.poll_timeout()).min()
+    }
+
+    /// Whether something waits for a peer that could take it.
+    pub(crate) fn unsent(&self) -> bool {
+        self.ways.values().any(|way| way.connection().is_some_and(|c| c.queued() > 0))
+    }
+
+    /// Whether a connection speaks for its identity.
+    fn speaks(&self, connection: &Connection) -> bool {
+        self.inbound.get(&connection.peer().identity).is_some_and(|known| known.id() == connection.id())
+    }
+
+    /// The end: everything is closed.
+    pub(crate) fn close(&mut self) {
+        self.gossip.close();
+        self.listener.close();
+        for (_, way) in self.ways.drain() {
+            way.close();
+        }
+        for (_, connection) in self.inbound.drain() {
+            connection.close();
+        }
+        self.senders.clear();
+    }
+}
+
+fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
+    bytes.try_into().ok()
+}
+
+/// Which peers could not take a message.
+pub(crate) type Full = HashSet<Uuid>;
+
+impl Shared {
+    /// Does what the machine wants, and hands on what it tells. Returns the peers whose queue was full.
+    pub(crate) fn settle(self: &Arc<Self>, core: &mut Core, now: Now) -> Full {
+        let mut full = Full::new();
+        let mut failed = Vec::new();
+        loop {
+            while let Some(action) = core.machine.poll_action() {
+                self.act(core, action, &mut failed);
+            }
+            if failed.is_empty() {
+                break;
+            }
+            for (dealer, peer) in failed.drain(..) {
+                full.extend(peer);
+                core.machine.handle_dealer_failed(now, dealer);
+            }
+        }
+        let mut told = false;
+        let mut presence = false;
+        while let Some(event) = core.machine.poll_event() {
+            presence |= !matches!(event.kind, EventKind::Whisper { .. } | EventKind::Shout { .. });
+            told = true;
+            if event.kind == EventKind::Exit {
+                core.gossip.forget(&event.peer);
+            }
+            // What does not fit is counted there.
+            let _ = self.events.push(NodeEvent { event, time: now.wall });
+        }
+        if told {
+            self.events.signal();
+        }
+        if presence {
+            self.presence.notify_all();
+        }
+        self.arm(core.poll_timeout());
+        full
+    }
+
+    fn act(self: &Arc<Self>, core: &mut Core, action: Action, failed: &mut Vec<(DealerId, Option<Uuid>)>) {
+        match action {
+            Action::Connect { dealer, peer, endpoint, identity, server_key } => {
+                match self.connect(dealer, &endpoint, identity, server_key) {
+                    Ok(outbound) => drop(core.ways.insert(dealer, outbound)),
+                    Err(error) => {
+                        tracing::info!(?peer, endpoint = %endpoint.escape_ascii(), %error, "no connection");
+                        failed.push((dealer, None));
+                    }
+                }
+            }
+            Action::Disconnect { dealer } => {
+                if let Some(way) = core.ways.remove(&dealer) {
+                    way.close();
+                }
+            }
+            Action::Send { dealer, peer, frames } => {
+                // A dealer that could not be opened has been told so already.
+                let Some(way) = core.ways.get(&dealer) else { return };
+                if let Some(message) = Message::of(frames)
+                    && way.try_send(message).is_err()
+                {
+                    core.full += 1;
+                    failed.push((dealer, peer));
+                }
+            }
+            Action::Beacon { interface, datagram } => {
+                if let Some(sender) = core.senders.get_mut(interface) {
+                    sender.send(&datagram);
+                }
+            }
+            Action::ConnectLog { .. } | Action::DisconnectLog { .. } | Action::Log { .. } => {}
+        }
+    }
+
+    fn connect(
+        self: &Arc<Self>,
+        dealer: DealerId,
+        endpoint: &Bytes,
+        identity: Bytes,
+        server_key: Option<[u8; 32]>,
+    ) -> Result<Arc<Outbound>, Error> {
+        let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer });
+        let config = connection_config(&self.options, SocketType::Dealer, identity, server_key);
+        let endpoint = String::from_utf8_lossy(endpoint);
+        Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
+    }
+
+    /// Datagrams of discovery have come.
+    pub(crate) fn handle_beacons(self: &Arc<Self>, datagrams: &mut Vec<(IpAddr, Bytes)>) {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        let Some(core) = state.running() else { return };
+        for (source, datagram) in datagrams.drain(..) {
+            core.machine.handle_beacon(now, source, &datagram);
+        }
+        self.settle(core, now);
+    }
+
+    /// A deadline may have come. The next one; `None` once the node is stopped.
+    pub(crate) fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        let core = state.running()?;
+        if core.poll_timeout().is_some_and(|at| at <= now.mono) {
+            core.machine.handle_timeout(now);
+            core.gossip.handle_timeout(now);
+            self.settle_gossip(core, now);
+        }
+        if core.machine.is_stopped() {
+            core.close();
+            *state = super::node::State::Stopped;
+            self.events.close();
+            self.presence.notify_all();
+            return None;
+        }
+        let next = core.poll_timeout();
+        self.armed(next);
+        Some(next)
+    }
+}
+
+/// How connections of a node are made.
+pub(crate) fn connection_config(
+    options: &NodeOptions,
+    socket_type: SocketType,
+    identity: Bytes,
+    server_key: Option<[u8; 32]>,
+) -> ConnectionConfig {
+    let pair = |keys: &Keys| KeyPair::of(SecretKey::new(keys.secret));
+    // The random parts are made anew for each connection.
+    let security = match (&options.keys, server_key) {
+        (None, _) => Security::Null { authenticate: false },
+        (Some(keys), None) => Security::CurveServer(Box::new(CurveServer::new(pair(keys), true, &[0; 96]))),
+        (Some(keys), Some(server)) => {
+            Security::CurveClient(Box::new(CurveClient::new(pair(keys), PublicKey(server), &[0; 48])))
+        }
+    };
+    let handshake = HandshakeConfig { identity, security, ..HandshakeConfig::new(socket_type) };
+    let heartbeat = options.heartbeat.map(|interval| {
+        // Not before the peer has expired: a session outlives a cable that is pulled for a while.
+        let timeout = options.machine.expired.max(interval);
+        Heartbeat { interval, timeout, ttl: timeout, also_to_3_0: false }
+    });
+    ConnectionConfig {
+        tx: TxConfig {
+            max_messages: options.high_water_mark,
+            max_bytes: options.high_water_bytes,
+            heartbeat,
+        },
+        rx: RxConfig { max_message_size: options.max_message_size, heartbeat },
+        handshake_timeout: HANDSHAKE_TIMEOUT,
+        max_connections: options.machine.max_peers,
+        ..ConnectionConfig::new(handshake)
+    }
+}
+
+/// The owner of a DEALER. Nothing ever comes back on it (`zre` 3).
+struct DealerOwner {
+    shared: Weak<Shared>,
+    dealer: DealerId,
+}
+
+impl Owner for DealerOwner {
+    fn opened(&self, _connection: &Arc<Connection>) {}
+
+    fn received(&self, _connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        inbound.clear();
+        None
+    }
+
+    /// A connection that broke may have lost messages, and one that is refused for good will not come
+    /// about: in both cases the machine knows what to do. Other attempts go on by themselves.
+    fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
+        if connection.is_none() && !reason.is_final() {
+            return;
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
+        let now = clock::now();
+        let mut state = shared.state.lock();
+        let Some(core) = state.running() else { return };
+        tracing::debug!(dealer = self.dealer.0, %reason, "the connection to a peer is gone");
+        core.machine.handle_dealer_failed(now, self.dealer);
+        shared.settle(core, now);
+    }
+}
+
+/// The owner of the ROUTER.
+pub(crate) struct RouterOwner {
+    pub(crate) shared: Weak<Shared>,
+}
+
+impl Owner for RouterOwner {
+    /// Under CURVE: the key has to be allowed, and becomes the user id of the connection.
+    fn authenticate(&self, _remote: SocketAddr, request: &AuthRequest) -> Judgement {
+        let Some(shared) = self.shared.upgrade() else { return Judgement::Deny(Denial::Temporary) };
+        let credential = request.credentials.first().cloned().unwrap_or_default();
+        let Some(key) = as_key(&credential) else { return Judgement::Deny(Denial::Refused) };
+        match &shared.options.allow {
+            Some(allow) if !allow(&key) => Judgement::Deny(Denial::Refused),
+            _ => Judgement::Allow { user_id: credential, metadata: Metadata::default() },
+        }
+    }
+
+    /// The newest connection speaks for an identity; the one before it is closed (`zre` 3, `zmtp` 12.1).
+    fn opened(&self, connection: &Arc<Connection>) {
+        let Some(shared) = self.shared.upgrade() else { return connection.close() };
+        let mut state = shared.state.lock();
+        let Some(core) = state.running() else { return connection.close() };
+        // Each peer has one connection; whoever has no identity is heard by nobody.
+        let identity = connection.peer().identity.clone();
+        if core.inbound.len() >= core.machine.config().max_peers && !core.inbound.contains_key(&identity) {
+            return connection.close();
+        }
+        if let Some(old) = core.inbound.insert(identity, connection.clone()) {
+            core.taken_over += 1;
+            old.close();
+        }
+    }
+
+    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        let shared = self.shared.upgrade()?;
+        let now = clock::now();
+        let mut state = shared.state.lock();
+        let core = state.running()?;
+        if !core.speaks(connection) {
+            inbound.clear();
+            return None;
+        }
+        let identity = connection.peer().identity.clone();
+        let key = as_key(&connection.peer().user_id);
+        for item in inbound.drain(..) {
+            if let Inbound::Message(message) = item {
+                core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+            }
+        }
+        shared.settle(core, now);
+        drop(state);
+        if shared.events.has_space() {
+            return None;
+        }
+        let events = shared.events.clone();
+        Some(Box::pin(async move { events.wait_space().await }))
+    }
+
+    fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
+        let (Some(shared), Some(connection)) = (self.shared.upgrade(), connection) else { return };
+        let mut state = shared.state.lock();
+        let Some(core) = state.running() else { return };
+        if core.speaks(connection) {
+            core.inbound.remove(&connection.peer().identity);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The interfaces of this machine, and those on which a node is found (`zre` 5.2).
+
+use core::{
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    str::FromStr,
+};
+use getifaddrs::{Address, InterfaceFilter, InterfaceFlags};
+use std::io;
+use zwire_proto::zre::node::Interface;
+
+/// One word of a choice of interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// What it names is left out.
+    pub exclude: bool,
+    /// What it names.
+    pub what: Selected,
+}
+
+/// What a [`Selector`] names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selected {
+    /// Interfaces of this name; `*` stands for any text, `?` for any character.
+    Name(String),
+    /// The interface with this address.
+    Address(Ipv4Addr),
+    /// Interfaces with an address in this network.
+    Network(Interface),
+}
+
+/// A word that selects nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no name, pattern, IPv4 address or network such as 10.0.0.0/8")]
+pub struct SelectorError(pub String);
+
+impl FromStr for Selector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        let wrong = || SelectorError(text.to_owned());
+        let (exclude, word) = match text.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let what = if let Some((address, prefix)) = word.split_once('/') {
+            let address: Ipv4Addr = address.parse().map_err(|_| wrong())?;
+            let prefix: u8 = prefix.parse().ok().filter(|prefix| *prefix <= 32).ok_or_else(wrong)?;
+            Selected::Network(Interface { address: address.into(), prefix })
+        } else if let Ok(address) = word.parse() {
+            Selected::Address(address)
+        } else if word.is_empty() || word.contains(char::is_whitespace) || word.contains(':') {
+            return Err(wrong());
+        } else {
+            Selected::Name(word.to_owned())
+        };
+        Ok(Self { exclude, what })
+    }
+}
+
+impl Selector {
+    /// Just this address.
+    #[must_use]
+    pub const fn address(address: Ipv4Addr) -> Self {
+        Self { exclude: false, what: Selected::Address(address) }
+    }
+
+    fn matches(&self, candidate: &Candidate) -> bool {
+        match &self.what {
+            Selected::Name(pattern) => glob(pattern.as_bytes(), candidate.name.as_bytes()),
+            Selected::Address(address) => candidate.address == *address,
+            Selected::Network(network) => network.contains(candidate.address.into()),
+        }
+    }
+}
+
+/// Whether a name has the form of a pattern. Linear but for the last star, to which it goes back.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == name[n] => (p, n) = (p + 1, n + 1),
+            _ => {
+                let Some((at, taken)) = star else { return false };
+                star = Some((at, taken + 1));
+                (p, n) = (at + 1, taken + 1);
+            }
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// Whether a node is found on an interface, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Used,
+    /// The interface is down, or has no cable.
+    Down,
+    /// It has no broadcast, as tunnels and point-to-point links.
+    NoBroadcast,
+    /// It reaches nobody but this machine. Used when there is nothing else.
+    Loopback,
+    /// The address was made up for want of a better one (169.254.0.0/16).
+    LinkLocal,
+    /// The configuration selects others.
+    NotSelected,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Used => "used",
+            Self::Down => "it is down",
+            Self::NoBroadcast => "it has no broadcast",
+            Self::Loopback => "it is the loopback",
+            Self::LinkLocal => "its address is link-local",
+            Self::NotSelected => "it is not selected",
+        })
+    }
+}
+
+/// An IPv4 address of an interface of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Of the interface.
+    pub name: String,
+    /// One of its addresses.
+    pub address: Ipv4Addr,
+    /// How many leading bits tell the network.
+    pub prefix: u8,
+    /// Where beacons go.
+    pub broadcast: Ipv4Addr,
+    /// Whether a node is found here.
+    pub verdict: Verdict,
+}
+
+impl Candidate {
+    /// As the machine wants it.
+    #[must_use]
+    pub const fn interface(&self) -> Interface {
+        Interface { address: IpAddr::V4(self.address), prefix: self.prefix }
+    }
+}
+
+/// All IPv4 addresses of this machine, judged.
+///
+/// Without a selection every interface that is up and has broadcast is used, or the loopback when there is
+/// none. What is selected by its address or its whole name is used even if it would not suit by itself.
+///
+/// # Errors
+/// The operating system does not tell.
+pub fn list(selectors: &[Selector]) -> io::Result<Vec<Candidate>> {
+    let mut all = Vec::new();
+    for found in InterfaceFilter::new().v4().get()? {
+        let Address::V4(v4) = &found.address else { continue };
+        let prefix = v4.netmask.map_or(32, |mask| mask.to_bits().leading_ones());
+        let host = u32::MAX.checked_shr(prefix).unwrap_or(0);
+        // Linux tells the peer of a point-to-point link in the same field.
+        let told = v4.associated_address.filter(|_| found.flags.contains(InterfaceFlags::BROADCAST));
+        let verdict = verdict(found.flags, v4.address, prefix);
+        all.push(Candidate {
+            name: found.name,
+            address: v4.address,
+            #[allow(clippy::cast_possible_truncation, reason = "a count of 32 bits")]
+            prefix: prefix as u8,
+            broadcast: told
+                .filter(|told| *told != v4.address)
+                .unwrap_or(Ipv4Addr::from_bits(v4.address.to_bits() | host)),
+            verdict,
+        });
+    }
+    judge(&mut all, selectors);
+    Ok(all)
+}
+
+fn verdict(flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> Verdict {
+    if !flags.contains(InterfaceFlags::UP) || !flags.contains(InterfaceFlags::RUNNING) {
+        Verdict::Down
+    } else if flags.contains(InterfaceFlags::LOOPBACK) {
+        Verdict::Loopback
+    } else if flags.contains(InterfaceFlags::POINTTOPOINT)
+        || !flags.contains(InterfaceFlags::BROADCAST)
+        || prefix > 30
+    {
+        Verdict::NoBroadcast
+    } else if address.is_link_local() {
+        Verdict::LinkLocal
+    } else {
+        Verdict::Used
+    }
+}
+
+fn judge(all: &mut [Candidate], selectors: &[Selector]) {
+    let choosy = selectors.iter().any(|selector| !selector.exclude);
+    for candidate in all.iter_mut() {
+        let hit = |exclude| selectors.iter().filter(move |s| s.exclude == exclude);
+        let excluded = hit(true).any(|selector| selector.matches(candidate));
+        let chosen = hit(false).filter(|selector| selector.matches(candidate));
+        // A pattern may mean more than was thought of; a name is meant.
+        let meant = chosen.clone().any(|selector| match &selector.what {
+            Selected::Name(name) => *name == candidate.name,
+            Selected::Address(_) => true,
+            Selected::Network(_) => candidate.verdict == Verdict::Loopback,
+        });
+        if excluded || choosy && chosen.count() == 0 {
+            candidate.verdict = Verdict::NotSelected;
+        } else if meant && candidate.verdict != Verdict::Down {
+            candidate.verdict = Verdict::Used;
+        }
+    }
+    if !all.iter().any(|candidate| candidate.verdict == Verdict::Used) {
+        for candidate in all.iter_mut().filter(|candidate| candidate.verdict == Verdict::Loopback) {
+            candidate.verdict = Verdict::Used;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str, address: &str, verdict: Verdict) -> Candidate {
+        let address: Ipv4Addr = address.parse().unwrap();
+        let broadcast = Ipv4Addr::from_bits(address.to_bits() | 0xff);
+        Candidate { name: name.to_owned(), address, prefix: 24, broadcast, verdict }
+    }
+
+    fn used(selectors: &[&str]) -> Vec<String> {
+        let selectors: Vec<Selector> = selectors.iter().map(|text| text.parse().unwrap()).collect();
+        let mut all = vec![
+            candidate("lo", "127.0.0.1", Verdict::Loopback),
+            candidate("eth0", "10.0.0.5", Verdict::Used),
+            candidate("eth1", "10.0.1.5", Verdict::Used),
+            candidate("docker0", "172.17.0.1", Verdict::Used),
+            candidate("tun0", "10.8.0.2", Verdict::NoBroadcast),
+            candidate("wlan0", "192.168.1.7", Verdict::Down),
+        ];
+        judge(&mut all, &selectors);
+        all.retain(|candidate| candidate.verdict == Verdict::Used);
+        all.into_iter().map(|candidate| candidate.name).collect()
+    }
+
+    #[test]
+    fn a_choice_of_interfaces() {
+        assert_eq!(used(&[]), ["eth0", "eth1", "docker0"]);
+        assert_eq!(used(&["eth*"]), ["eth0", "eth1"]);
+        assert_eq!(used(&["eth?", "!eth1"]), ["eth0"]);
+        assert_eq!(used(&["!docker*"]), ["eth0", "eth1"]);
+        assert_eq!(used(&["10.0.0.0/16"]), ["eth0", "eth1"]);
+        assert_eq!(used(&["10.0.1.5"]), ["eth1"]);
+        assert_eq!(used(&["lo"]), ["lo"], "who names the loopback wants it");
+        assert_eq!(used(&["127.0.0.0/8"]), ["lo"]);
+        assert_eq!(used(&["tun0"]), ["tun0"]);
+        assert_eq!(used(&["wlan0"]), [""; 0], "what is down cannot be used");
+        assert_eq!(used(&["*"]), ["eth0", "eth1", "docker0"], "a pattern does not mean what does not suit");
+    }
+
+    #[test]
+    fn the_loopback_when_there_is_nothing_else() {
+        let mut all = vec![
+            candidate("lo", "127.0.0.1", Verdict::Loopback),
+            candidate("wlan0", "192.168.1.7", Verdict::Down),
+        ];
+        judge(&mut all, &[]);
+        assert_eq!(all[0].verdict, Verdict::Used);
+    }
+
+    #[test]
+    fn words_that_select_nothing() {
+        for text in ["", "!", "10.0.0.0/33", "10.0.0/8", "a b", "fe80::1", "eth0/24"] {
+            assert_eq!(text.parse::<Selector>(), Err(SelectorError(text.to_owned())), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, fits) in [
+            ("eth0", "eth0", true),
+            ("eth0", "eth01", false),
+            ("en*", "enp3s0", true),
+            ("en*s0", "enp3s0", true),
+            ("en*s1", "enp3s0", false),
+            ("*", "", true),
+            ("?", "", false),
+            ("*a*b", "aab", true),
+            ("*a*b", "aba", false),
+        ] {
+            assert_eq!(glob(pattern.as_bytes(), name.as_bytes()), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_a_loopback() {
+        let all = list(&["lo*".parse().unwrap()]).unwrap();
+        let lo = all.iter().find(|candidate| candidate.address == Ipv4Addr::LOCALHOST).unwrap();
+        assert_eq!((lo.prefix, lo.broadcast), (8, Ipv4Addr::new(127, 255, 255, 255)));
+        assert_eq!(lo.verdict, Verdict::Used);
+    }
+}

@@ -1,0 +1,26 @@
+//! ZRE: sockets, timers and interfaces for the node of `zwire_proto::zre`.
+//!
+//! | File | What |
+//! | --- | --- |
+//! | `options` | what a node is told before it starts |
+//! | `interfaces` | which interfaces there are, and which are used |
+//! | `beacon` | datagrams of discovery |
+//! | `core` | the machine and all that it has opened, behind one lock |
+//! | `node` | the handle of the application |
+//! | `tasks` | what runs by itself: receiving, timers, the look at the interfaces |
+//! | `gossip` | clients and hub of zgossip |
+//! | `log` | ZRE/LOG: collector and sender |
+//!
+//! One node is one ROUTER and, for each peer, one DEALER. It has tasks but no threads of its own.
+
+mod beacon;
+mod core;
+mod gossip;
+pub mod interfaces;
+mod node;
+pub mod options;
+mod tasks;
+
+pub use self::core::NodeEvent;
+pub use node::{Doctor, Node, SenderReport, Stats};
+pub use options::{Keys, NodeOptions};

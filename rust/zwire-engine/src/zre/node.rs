@@ -1,0 +1,650 @@
+//! [`Node`]: what the application holds.
+
+use super::{
+    beacon::Sender,
+    core::{Core, NodeEvent, RouterOwner, connection_config},
+    interfaces::{self, Candidate, Selector, Verdict},
+    options::{self, NodeOptions},
+    tasks,
+};
+use crate::{
+    clock,
+    error::Error,
+    queue::{INTERRUPT_PERIOD, Queue},
+    runtime::{self, Birth},
+    zmtp::Listener,
+};
+use bytes::Bytes;
+use core::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
+};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::{io, sync::Arc, time::Instant};
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+use zwire_proto::{
+    Now, Text,
+    zmtp::wire::SocketType,
+    zre::{
+        Uuid,
+        node::{Delivery, Ignored, Node as Machine, NodeConfig, NodeError, NodeStats, Shouted},
+        wire::EncodeError,
+    },
+};
+
+/// Beacons on one interface.
+#[derive(Clone, Debug)]
+pub struct SenderReport {
+    /// The interface.
+    pub candidate: Candidate,
+    /// Beacons that went out.
+    pub sent: u64,
+    /// Beacons that did not.
+    pub failed: u64,
+    /// Why the last one did not.
+    pub error: Option<String>,
+}
+
+/// Counters since the start. All rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Those of the machine.
+    pub machine: NodeStats,
+    /// Messages that found the queue of their peer full.
+    pub queue_full: u64,
+    /// Connections that lost their identity to a newer one.
+    pub taken_over: u64,
+    /// Events that the application did not take in time.
+    pub events_dropped: u64,
+}
+
+/// Why a node is, or is not, found.
+#[derive(Clone, Debug)]
+pub struct Doctor {
+    /// All interfaces.
+    pub interfaces: Vec<Candidate>,
+    /// Those that beacons go out on.
+    pub senders: Vec<SenderReport>,
+    /// Why beacons cannot be heard.
+    pub deaf: Option<String>,
+    /// What was ignored, and why.
+    pub ignored: Vec<Ignored>,
+}
+
+pub(crate) enum State {
+    /// Not started; groups that were joined all the same.
+    Idle {
+        groups: Vec<Text>,
+        headers: Vec<(Text, Text)>,
+    },
+    Running(Box<Core>),
+    Stopped,
+}
+
+impl State {
+    pub(crate) fn running(&mut self) -> Option<&mut Core> {
+        match self {
+            Self::Running(core) => Some(core),
+            Self::Idle { .. } | Self::Stopped => None,
+        }
+    }
+}
+
+pub(crate) struct Shared {
+    pub(crate) birth: Birth,
+    pub(crate) runtime: Handle,
+    pub(crate) options: NodeOptions,
+    pub(crate) events: Arc<Queue<NodeEvent>>,
+    pub(crate) state: Mutex<State>,
+    /// Told whenever who is there, or in a group, changes.
+    pub(crate) presence: Condvar,
+    wake: Arc<Notify>,
+    /// What the timer is set to.
+    armed: Mutex<Option<Duration>>,
+    deaf: Mutex<Option<String>>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Shared {
+    /// The machine wants to be called at that time.
+    pub(crate) fn arm(&self, at: Option<Duration>) {
+        let mut armed = self.armed.lock();
+        // A later deadline is found when the earlier one comes.
+        if at.is_some() && armed.is_none_or(|before| at < Some(before)) {
+            *armed = at;
+            self.wake.notify_one();
+        }
+    }
+
+    /// The timer is set to that.
+    pub(crate) fn armed(&self, at: Option<Duration>) {
+        *self.armed.lock() = at;
+    }
+
+    pub(crate) fn set_deaf(&self, why: Option<String>) {
+        *self.deaf.lock() = why;
+    }
+
+    pub(crate) fn look_at_interfaces(self: &Arc<Self>, candidates: Vec<Candidate>) {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        let Some(core) = state.running() else { return };
+        core.look_at_interfaces(now, candidates, self.options.beacon_port);
+        self.settle(core, now);
+    }
+
+    pub(crate) fn end_tasks(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // In a forked child there are neither tasks nor threads, and what is open belongs to the parent.
+        if !self.birth.is_here() {
+            core::mem::forget(core::mem::replace(self.state.get_mut(), State::Stopped));
+            core::mem::take(self.tasks.get_mut()).into_iter().for_each(core::mem::forget);
+            return;
+        }
+        self.end_tasks();
+        if let State::Running(core) = self.state.get_mut() {
+            core.close();
+        }
+    }
+}
+
+/// A node of a ZRE network.
+///
+/// Dropping it stops it, with a goodbye.
+pub struct Node {
+    shared: Arc<Shared>,
+}
+
+impl Node {
+    /// A node that has not started.
+    ///
+    /// # Errors
+    /// The runtime cannot be started, or a configuration that peers could not be told.
+    pub fn new(options: NodeOptions) -> Result<Self, Error> {
+        let runtime = runtime::handle()?;
+        // Everything but addresses is checked here, not at the start.
+        let trial = NodeConfig { advertise: Some("tcp://0.0.0.0:1".into()), ..machine_config(&options) };
+        Machine::new(Now::default(), trial)?;
+        let headers = options.machine.headers.clone();
+        Ok(Self {
+            shared: Arc::new(Shared {
+                birth: Birth::here(),
+                runtime,
+                events: Queue::new(options.events),
+                options,
+                state: Mutex::new(State::Idle { groups: Vec::new(), headers }),
+                presence: Condvar::new(),
+                wake: Arc::default(),
+                armed: Mutex::default(),
+                deaf: Mutex::default(),
+                tasks: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.shared.options.machine.uuid
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Text {
+        &self.shared.options.machine.name
+    }
+
+    /// The process that it belongs to.
+    #[must_use]
+    pub fn birth(&self) -> Birth {
+        self.shared.birth
+    }
+
+    /// What happens, for the application.
+    #[must_use]
+    pub fn events(&self) -> &Arc<Queue<NodeEvent>> {
+        &self.shared.events
+    }
+
+    /// One more header of the HELLO, in the place of one of the same name.
+    ///
+    /// # Errors
+    /// The node has started: peers are told once.
+    pub fn set_header(&self, name: &str, value: &str) -> Result<(), Error> {
+        let mut state = self.state()?;
+        let State::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
+        let config = &self.shared.options.machine;
+        let mut all = headers.clone();
+        all.retain(|(known, _)| known != name);
+        all.push((name.into(), value.into()));
+        let trial =
+            NodeConfig { headers: all.clone(), advertise: Some("tcp://0.0.0.0:1".into()), ..config.clone() };
+        Machine::new(Now::default(), trial)?;
+        *headers = all;
+        Ok(())
+    }
+
+    /// Opens the mailbox, and is found from now on.
+    ///
+    /// # Errors
+    /// It has started before; no port of the mailbox is free; no interface can be used.
+    pub fn start(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        let mut state = self.state()?;
+        let State::Idle { groups, headers } = &*state else { return Err(Error::Started) };
+        let options = &shared.options;
+        let bind = bind_address(&options.bind)?;
+        let selectors = match bind {
+            // A mailbox that listens on one address is told of that one.
+            Some(address) if options.interfaces.is_empty() => vec![Selector::address(address)],
+            _ => options.interfaces.clone(),
+        };
+        let candidates = interfaces::list(&selectors).map_err(|source| Error::Listen {
+            endpoint: "interfaces".to_owned(),
+            source: Arc::new(source),
+        })?;
+        let _guard = shared.runtime.enter();
+        let listener = self.listen(bind)?;
+        let used = candidates.iter().filter(|c| c.verdict == Verdict::Used).map(Candidate::interface);
+        let config = NodeConfig {
+            interfaces: used.collect(),
+            mailbox: listener.local_addr().port(),
+            headers: headers.clone(),
+            ..machine_config(options)
+        };
+        let now = clock::now();
+        let mut machine = Machine::new(now, config)?;
+        for group in groups {
+            machine.join(now, group)?;
+        }
+        let beacons = machine.config().beacon_interval.is_some();
+        let mut core = Core::new(machine, listener, candidates, options.beacon_port);
+        for endpoint in &options.gossip_bind {
+            shared.gossip_bind(&mut core, endpoint)?;
+        }
+        for endpoint in &options.gossip_connect {
+            shared.gossip_connect(&mut core, endpoint)?;
+        }
+        let mut running = shared.tasks.lock();
+        let mut spawn = |task: tasks::Task| running.push(shared.runtime.spawn(task).abort_handle());
+        shared.settle(&mut core, now);
+        *state = State::Running(Box::new(core));
+        drop(state);
+        let weak = || Arc::downgrade(shared);
+        spawn(Box::pin(tasks::run_timer(weak(), shared.wake.clone())));
+        if beacons {
+            spawn(Box::pin(tasks::run_beacons(weak(), options.beacon_port)));
+            spawn(Box::pin(tasks::run_interfaces(weak(), selectors)));
+        }
+        Ok(())
+    }
+
+    /// The first port of the mailbox that is free.
+    fn listen(&self, bind: Option<Ipv4Addr>) -> Result<Listener, Error> {
+        /// Where the search among the ports of the RFCs begins: behind the last one that this process took.
+        static HINT: AtomicU16 = AtomicU16::new(*options::MAILBOX_PORTS.start());
+        let options = &self.shared.options;
+        let ports = options.mailbox.clone();
+        let (start, end) = ports.into_inner();
+        let first = match options.mailbox == options::MAILBOX_PORTS {
+            true => HINT.load(Ordering::Relaxed),
+            false => start,
+        };
+        let host = bind.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let config = connection_config(options, SocketType::Router, Bytes::new(), None);
+        let mut last = None;
+        for port in (first..=end).chain(start..first) {
+            let owner = Arc::new(RouterOwner { shared: Arc::downgrade(&self.shared) });
+            let endpoint = format!("tcp://{host}:{port}");
+            match Listener::bind(&self.shared.runtime, &endpoint, config.clone(), owner) {
+                Ok(listener) => {
+                    HINT.store(
+                        port.saturating_add(1).max(*options::MAILBOX_PORTS.start()),
+                        Ordering::Relaxed,
+                    );
+                    return Ok(listener);
+                }
+                Err(Error::Listen { source, endpoint }) if source.kind() == io::ErrorKind::AddrInUse => {
+                    last = Some(Error::Listen { source, endpoint });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::Listen {
+            endpoint: format!("tcp://{host}:*"),
+            source: Arc::new(io::ErrorKind::InvalidInput.into()),
+        }))
+    }
+
+    /// Whether it has started and not stopped.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.shared.birth.is_here() && matches!(*self.shared.state.lock(), State::Running(_))
+    }
+
+    /// Leaves the network: what is queued may go out for `linger`, then peers hear a goodbye, and everything
+    /// is closed. A second time does nothing.
+    ///
+    /// # Errors
+    /// In a forked child.
+    pub fn stop(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        let end = Instant::now() + linger;
+        loop {
+            let mut state = self.state()?;
+            let unsent = match &mut *state {
+                State::Running(core) => core.unsent(),
+                State::Idle { .. } | State::Stopped => false,
+            };
+            if !unsent || Instant::now() >= end || interrupted() {
+                break;
+            }
+            let _ = self.shared.presence.wait_for(&mut state, FLUSH_PERIOD);
+        }
+        self.begin_stop()?;
+        let end = Instant::now() + STOP_LIMIT;
+        let mut state = self.shared.state.lock();
+        while matches!(*state, State::Running(_)) && Instant::now() < end {
+            let _ = self.shared.presence.wait_for(&mut state, FLUSH_PERIOD);
+        }
+        if let State::Running(core) = &mut *state {
+            // The tasks had no chance to run: the interpreter ends, or the machine stands still.
+            core.close();
+            *state = State::Stopped;
+            self.shared.events.close();
+        }
+        drop(state);
+        self.shared.end_tasks();
+        Ok(())
+    }
+
+    /// Says goodbye and waits for nothing.
+    fn begin_stop(&self) -> Result<(), Error> {
+        let now = clock::now();
+        let mut state = self.state()?;
+        match &mut *state {
+            State::Idle { .. } => {
+                *state = State::Stopped;
+                self.shared.events.close();
+            }
+            State::Running(core) => {
+                // It may be stopping already.
+                if core.machine.stop(now).is_ok() {
+                    self.shared.settle(core, now);
+                }
+            }
+            State::Stopped => {}
+        }
+        Ok(())
+    }
+
+    /// Joins a group; `false`: it is in it already.
+    ///
+    /// # Errors
+    /// A name that peers could not be told; the node is stopped.
+    pub fn join(&self, group: &str) -> Result<bool, Error> {
+        let group = Text::from(group);
+        let mut state = self.state()?;
+        match &mut *state {
+            State::Idle { groups, .. } => {
+                if groups.contains(&group) {
+                    return Ok(false);
+                }
+                let config = machine_config(&self.shared.options);
+                let trial = NodeConfig { advertise: Some("tcp://0.0.0.0:1".into()), ..config };
+                let mut machine = Machine::new(Now::default(), trial)?;
+                for known in &*groups {
+                    machine.join(Now::default(), known)?;
+                }
+                machine.join(Now::default(), &group)?;
+                groups.push(group);
+                Ok(true)
+            }
+            State::Running(core) => {
+                let now = clock::now();
+                let joined = core.machine.join(now, &group)?;
+                self.shared.settle(core, now);
+                Ok(joined)
+            }
+            State::Stopped => Err(Error::Closed),
+        }
+    }
+
+    /// Leaves a group; `false`: it is not in it.
+    ///
+    /// # Errors
+    /// The node is stopped.
+    pub fn leave(&self, group: &str) -> Result<bool, Error> {
+        let group = Text::from(group);
+        let mut state = self.state()?;
+        match &mut *state {
+            State::Idle { groups, .. } => {
+                let before = groups.len();
+                groups.retain(|known| *known != group);
+                Ok(groups.len() < before)
+            }
+            State::Running(core) => {
+                let now = clock::now();
+                let left = core.machine.leave(now, &group)?;
+                self.shared.settle(core, now);
+                Ok(left)
+            }
+            State::Stopped => Err(Error::Closed),
+        }
+    }
+
+    /// Sends a content to one peer.
+    ///
+    /// # Errors
+    /// No such peer, a content that no peer could be told, or the node does not run.
+    pub fn whisper(&self, peer: &Uuid, content: Vec<Bytes>) -> Result<Delivery, Error> {
+        self.run(|shared, core, now| {
+            let outcome = core.machine.whisper(now, peer, content);
+            let full = shared.settle(core, now);
+            match delivery(outcome)? {
+                Delivery::Queued if full.contains(peer) => Ok(Delivery::Full),
+                delivery => Ok(delivery),
+            }
+        })
+    }
+
+    /// Sends a content to each peer of a group.
+    ///
+    /// # Errors
+    /// A group or a content that no peer could be told, or the node does not run.
+    pub fn shout(&self, group: &str, content: Vec<Bytes>) -> Result<Shouted, Error> {
+        let group = Text::from(group);
+        self.run(|shared, core, now| {
+            let shouted = core.machine.shout(now, &group, content);
+            let full = shared.settle(core, now);
+            let mut shouted = shouted?;
+            full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
+            Ok(shouted)
+        })
+    }
+
+    /// Becomes a hub of gossip; the endpoint that it listens on.
+    ///
+    /// # Errors
+    /// It cannot be listened on; the node does not run.
+    pub fn gossip_bind(&self, endpoint: &str) -> Result<String, Error> {
+        self.run(|shared, core, now| {
+            let bound = shared.gossip_bind(core, endpoint)?;
+            shared.settle_gossip(core, now);
+            Ok(bound)
+        })
+    }
+
+    /// Finds peers by a hub of gossip.
+    ///
+    /// # Errors
+    /// The endpoint is none; the node does not run.
+    pub fn gossip_connect(&self, endpoint: &str) -> Result<(), Error> {
+        self.run(|shared, core, _| shared.gossip_connect(core, endpoint))
+    }
+
+    /// Waits until so many peers are there, or in the group.
+    ///
+    /// # Errors
+    /// They are not there in time; the node does not run, or stops meanwhile.
+    pub fn wait_for_peers(
+        &self,
+        count: usize,
+        group: Option<&str>,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Uuid>, Error> {
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut state = self.state()?;
+        loop {
+            let core = state.running().ok_or(Error::Closed)?;
+            let peers: Vec<Uuid> = match group {
+                Some(group) => core.machine.peers_of(group).collect(),
+                None => core.machine.peers().collect(),
+            };
+            if peers.len() >= count {
+                return Ok(peers);
+            }
+            let now = Instant::now();
+            if end.is_some_and(|end| now >= end) {
+                let after = timeout.unwrap_or_default();
+                return Err(Error::TimedOut { what: "waiting for peers", after });
+            }
+            let slice = end.map_or(INTERRUPT_PERIOD, |end| (end - now).min(INTERRUPT_PERIOD));
+            if self.shared.presence.wait_for(&mut state, slice).timed_out() {
+                drop(state);
+                if interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                state = self.state()?;
+            }
+        }
+    }
+
+    /// Reads something of the machine.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn look<R>(&self, f: impl FnOnce(&Machine) -> R) -> Result<R, Error> {
+        self.run(|_, core, _| Ok(f(&core.machine)))
+    }
+
+    /// The groups that it is in, also before the start.
+    ///
+    /// # Errors
+    /// In a forked child.
+    pub fn own_groups(&self) -> Result<Vec<Text>, Error> {
+        Ok(match &mut *self.state()? {
+            State::Idle { groups, .. } => groups.clone(),
+            State::Running(core) => core.machine.own_groups().cloned().collect(),
+            State::Stopped => Vec::new(),
+        })
+    }
+
+    /// Where it listens, as peers are told.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn endpoint(&self) -> Result<String, Error> {
+        self.look(|machine| String::from_utf8_lossy(&machine.endpoint()).into_owned())
+    }
+
+    /// Counters.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let events_dropped = self.shared.events.dropped();
+        self.run(|_, core, _| {
+            let (queue_full, taken_over) = (core.full, core.taken_over);
+            Ok(Stats { machine: *core.machine.stats(), queue_full, taken_over, events_dropped })
+        })
+    }
+
+    /// Why it is, or is not, found.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn doctor(&self) -> Result<Doctor, Error> {
+        let deaf = self.shared.deaf.lock().clone();
+        self.run(|_, core, _| {
+            let report = |sender: &Sender| SenderReport {
+                candidate: sender.candidate.clone(),
+                sent: sender.sent,
+                failed: sender.failed,
+                error: sender.error.clone(),
+            };
+            let senders = core.senders.iter().map(report).collect();
+            let ignored = core.machine.ignored().to_vec();
+            Ok(Doctor { interfaces: core.candidates.clone(), senders, deaf, ignored })
+        })
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>, Error> {
+        self.shared.birth.check()?;
+        Ok(self.shared.state.lock())
+    }
+
+    fn run<R>(&self, f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+        let mut state = self.state()?;
+        match &mut *state {
+            State::Running(core) => f(&self.shared, core, clock::now()),
+            State::Idle { .. } => Err(Error::NotStarted),
+            State::Stopped => Err(Error::Closed),
+        }
+    }
+}
+
+/// How often a stop looks whether everything is sent.
+const FLUSH_PERIOD: Duration = Duration::from_millis(5);
+
+/// How long a stop waits for the goodbyes, which take 75 ms.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if self.begin_stop().is_err() {
+            return;
+        }
+        // The goodbyes are said without us: the timer is held by this task until they are.
+        let shared = self.shared.clone();
+        self.shared.runtime.spawn(async move {
+            let end = tokio::time::Instant::now() + STOP_LIMIT;
+            while matches!(*shared.state.lock(), State::Running(_)) && tokio::time::Instant::now() < end {
+                tokio::time::sleep(FLUSH_PERIOD).await;
+            }
+        });
+    }
+}
+
+/// What a machine is told, but for what is known at the start.
+fn machine_config(options: &NodeOptions) -> NodeConfig {
+    NodeConfig { public_key: options.keys.as_ref().map(|keys| keys.public), ..options.machine.clone() }
+}
+
+/// `None`: all addresses.
+fn bind_address(text: &str) -> Result<Option<Ipv4Addr>, Error> {
+    match text {
+        "*" | "0.0.0.0" => Ok(None),
+        _ => text.parse().map(Some).map_err(|_| Error::Listen {
+            endpoint: text.to_owned(),
+            source: Arc::new(io::Error::new(io::ErrorKind::InvalidInput, "`bind` is an IPv4 address or *")),
+        }),
+    }
+}
+
+fn delivery(outcome: Result<(), NodeError>) -> Result<Delivery, Error> {
+    match outcome {
+        Ok(()) => Ok(Delivery::Queued),
+        Err(NodeError::NotResponding { .. }) => Ok(Delivery::NotResponding),
+        Err(NodeError::Encode(EncodeError::MultiFrame { .. })) => Ok(Delivery::Refused),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,89 @@
+//! What a node does by itself. The tasks hold it weakly; its end aborts them.
+
+use super::{
+    beacon,
+    interfaces::{self, Selector},
+    node::Shared,
+};
+use crate::clock;
+use core::{pin::Pin, time::Duration};
+use std::sync::{Arc, Weak};
+
+/// How often the interfaces are looked at. Telling a change at once would need another way on each system.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How long until a port that another program has is tried again.
+const REBIND: Duration = Duration::from_secs(5);
+
+/// One of them.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Turns the machine when its deadlines come.
+pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<tokio::sync::Notify>) {
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        let Some(deadline) = strong.handle_timeouts() else { return };
+        drop(strong);
+        let notified = wake.notified();
+        match deadline {
+            Some(deadline) => {
+                // Either way the deadlines are read again.
+                let _ = tokio::time::timeout_at(clock::instant(deadline), notified).await;
+            }
+            None => notified.await,
+        }
+    }
+}
+
+/// Hears beacons. A port that cannot be had costs a warning and the beacons of others, nothing more.
+pub(crate) async fn run_beacons(shared: Weak<Shared>, port: u16) {
+    let mut warned = false;
+    let mut datagrams = Vec::new();
+    loop {
+        match beacon::bind_receiver(port) {
+            Ok(socket) => {
+                if warned {
+                    tracing::info!(port, "beacons can be heard now");
+                }
+                warned = false;
+                {
+                    let Some(strong) = shared.upgrade() else { return };
+                    strong.set_deaf(None);
+                }
+                loop {
+                    let received = beacon::receive(&socket, &mut datagrams).await;
+                    let Some(strong) = shared.upgrade() else { return };
+                    strong.handle_beacons(&mut datagrams);
+                    if let Err(error) = received {
+                        tracing::warn!(port, %error, "beacons are not heard any more");
+                        break;
+                    }
+                }
+            }
+            Err(error) => {
+                let Some(strong) = shared.upgrade() else { return };
+                if !warned {
+                    tracing::warn!(
+                        port, %error,
+                        "beacons cannot be heard: peers are found by gossip, endpoints and their HELLO"
+                    );
+                }
+                warned = true;
+                strong.set_deaf(Some(error.to_string()));
+            }
+        }
+        tokio::time::sleep(REBIND).await;
+    }
+}
+
+/// Looks at the interfaces from time to time: addresses come and go while a node runs.
+pub(crate) async fn run_interfaces(shared: Weak<Shared>, selectors: Vec<Selector>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(strong) = shared.upgrade() else { return };
+        match interfaces::list(&selectors) {
+            Ok(candidates) => strong.look_at_interfaces(candidates),
+            Err(error) => tracing::debug!(%error, "the interfaces cannot be listed"),
+        }
+    }
+}
