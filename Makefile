@@ -15,6 +15,7 @@ VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 OLD_PEER := $(CURDIR)/.venv-old-peer
 TOOLS := $(CURDIR)/.tools
+ZRE_PEERS := $(TOOLS)/zre
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # The oldest release of the 1.x line that the interop tests talk to.
 OLD_PEER_VERSION := 1.0.0
@@ -26,6 +27,8 @@ PYTEST_ARGS ?=
 export PYTHONDONTWRITEBYTECODE := 1
 # Where tests find the old peer, and what Spark starts its workers with.
 export ZWIRE_OLD_PEER_PYTHON := $(OLD_PEER)/bin/python
+# The same for czmq and zyre; ZYRE_GIT and CZMQ_GIT name other repositories to build them from.
+export ZWIRE_ZRE_PEERS := $(ZRE_PEERS)
 export PYSPARK_PYTHON := $(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
@@ -82,7 +85,7 @@ demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two mi
 # ---- Testing ----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: check-tools lint test-rust test-py test-interop test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
+test: check-tools lint test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
 	@echo "== all tests passed"
 
 .PHONY: test-rust
@@ -97,6 +100,15 @@ test-py: ext ## Python: API, guards, command line, examples of the documentation
 .PHONY: test-interop
 test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
 	$(BIN)/python -m pytest tests/interop --timeout 120 $(PYTEST_ARGS)
+
+# It never fails: what cannot be had is said, and the tests that want it skip with that reason.
+$(ZRE_PEERS)/versions: .ci/zre-peers
+	@echo "== getting czmq from Debian and building zyre 2.0.1, 1.0.0 and the one of 20/ZRE into .tools/zre"
+	.ci/zre-peers $(ZRE_PEERS)
+
+.PHONY: test-zre
+test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 20/ZRE node, in network namespaces
+	$(BIN)/python -m pytest tests/zre --timeout 120 $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: ext ## Local Spark jobs
