@@ -5,7 +5,7 @@
 //! | [`wire`] | the bytes: greetings, frames, commands, metadata |
 //! | [`crypto`] | keys and boxes of CURVE |
 //! | [`link`] | one connection: handshake, sending, receiving, heartbeats |
-//! | [`socket`] | what a socket does with its connections; so far who has subscribed to what |
+//! | [`socket`] | what a socket does with its connections: identities, turns, subscriptions |
 //!
 //! Comments cite the ZMTP reference as `zmtp` with its section.
 
