@@ -125,10 +125,10 @@ impl Node {
                 if let Some(peer) = self.peers.get_mut(&uuid) {
                     peer.detect_at = Some(at);
                 }
-                self.wake(at);
+                self.wake(&uuid, at);
             }
         }
-        self.wake(now.mono + self.config.expired);
+        self.wake(&uuid, now.mono + self.config.expired);
     }
 
     pub(super) fn insert(
@@ -174,6 +174,7 @@ impl Node {
         self.close_session(now, uuid);
         let Some(peer) = self.peers.remove(uuid) else { return };
         self.unanswered.remove(&(peer.since, *uuid));
+        peer.due.into_iter().for_each(|due| _ = self.deadlines.remove(&(due, *uuid)));
         if let Some(dealer) = peer.dealer {
             self.dealers.remove(&dealer.id);
             self.actions.push_back(Action::Disconnect { dealer: dealer.id });
@@ -224,7 +225,7 @@ impl Node {
         self.check_running()?;
         self.goodbyes = Some(GOODBYES);
         self.next_beacon = Some(now.mono);
-        self.next_check = None;
+        self.deadlines.clear();
         if self.config.beacon_interval.is_none() {
             // Nobody hears a beacon: those who know GOODBYE get one, the others let us expire.
             let all: Vec<Uuid> = self.peers.keys().copied().collect();

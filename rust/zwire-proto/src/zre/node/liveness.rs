@@ -15,20 +15,27 @@ impl Node {
             return;
         }
         self.beacon(now);
-        if self.next_check.is_none_or(|at| now.mono < at) {
-            return;
+        let mut due = Vec::new();
+        while let Some((at, uuid)) = self.deadlines.first().copied()
+            && at <= now.mono
+        {
+            self.deadlines.remove(&(at, uuid));
+            due.push(uuid);
         }
-        self.next_check = None;
-        let all: Vec<Uuid> = self.peers.keys().copied().collect();
-        for uuid in all {
+        for uuid in due {
+            if let Some(peer) = self.peers.get_mut(&uuid) {
+                peer.due = None;
+            }
             if let Some(next) = self.check_peer(now, &uuid) {
-                self.wake(next);
+                self.wake(&uuid, next);
             }
         }
     }
 
     /// Does what is due for a peer; when to look again, `None` when it is gone.
     fn check_peer(&mut self, now: Now, uuid: &Uuid) -> Option<Duration> {
+        #[cfg(test)]
+        (self.checks += 1);
         let (evasive, expired) = (self.config.evasive, self.config.expired);
         let ping_interval = self.config.ping_interval.max(Duration::from_millis(1));
         let peer = self.peers.get_mut(uuid)?;
@@ -99,6 +106,6 @@ impl Node {
         peer.dealer = None;
         let at = now.mono + self.config.ping_interval;
         peer.retry_at = Some(at);
-        self.wake(at);
+        self.wake(&uuid, at);
     }
 }

@@ -72,8 +72,9 @@ pub struct Node {
     status: u8,
     next_dealer: u64,
     next_beacon: Option<Duration>,
-    /// When peers are next looked at.
-    next_check: Option<Duration>,
+    /// When each peer is next looked at: never later than something is due, often earlier, since a sign
+    /// of life does not move it.
+    deadlines: BTreeSet<(Duration, Uuid)>,
     /// After a goodbye to peers of the first generations: until when this node does not exist.
     quiet_until: Option<Duration>,
     /// After `stop`: how many goodbyes are left.
@@ -85,6 +86,9 @@ pub struct Node {
     events: VecDeque<Event>,
     stats: NodeStats,
     diary: Diary,
+    /// How often a peer was looked at.
+    #[cfg(test)]
+    checks: u64,
 }
 
 impl Node {
@@ -123,7 +127,7 @@ impl Node {
             members: BTreeMap::new(),
             status: 0,
             next_dealer: 0,
-            next_check: None,
+            deadlines: BTreeSet::new(),
             quiet_until: None,
             goodbyes: None,
             stopped: false,
@@ -133,6 +137,8 @@ impl Node {
             events: VecDeque::new(),
             stats: NodeStats::default(),
             diary: Diary::default(),
+            #[cfg(test)]
+            checks: 0,
             config,
         };
         for generation in node.config.generations.iter() {
@@ -156,7 +162,8 @@ impl Node {
     /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        [self.next_beacon, self.next_check].into_iter().flatten().min()
+        let check = self.deadlines.first().map(|(at, _)| *at);
+        [self.next_beacon, check].into_iter().flatten().min()
     }
 
     // Getters.
@@ -310,9 +317,14 @@ impl Node {
         }
     }
 
-    /// Looks at the peers at that time, if not before.
-    fn wake(&mut self, at: Duration) {
-        self.next_check = Some(self.next_check.map_or(at, |next| next.min(at)));
+    /// Looks at a peer at that time, if not before.
+    fn wake(&mut self, uuid: &Uuid, at: Duration) {
+        let Some(peer) = self.peers.get_mut(uuid) else { return };
+        if peer.due.is_none_or(|due| at < due) {
+            peer.due.into_iter().for_each(|due| _ = self.deadlines.remove(&(due, *uuid)));
+            peer.due = Some(at);
+            self.deadlines.insert((at, *uuid));
+        }
     }
 
     fn check_running(&self) -> Result<(), NodeError> {

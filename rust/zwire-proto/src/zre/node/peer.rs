@@ -61,6 +61,8 @@ pub(super) struct Peer {
     pub(super) evasive: bool,
     pub(super) silent: bool,
     pub(super) next_ping: Duration,
+    /// When it is next looked at; also in the table of deadlines.
+    pub(super) due: Option<Duration>,
 }
 
 /// The session from a peer to us.
@@ -95,6 +97,7 @@ impl Peer {
             evasive: false,
             silent: false,
             next_ping: now,
+            due: None,
         }
     }
 

@@ -244,7 +244,7 @@ impl Node {
             self.event(&uuid, EventKind::Join { group: group.clone() });
             self.member_joined(now, group);
         }
-        self.wake(now.mono + self.config.evasive);
+        self.wake(&uuid, now.mono + self.config.evasive);
     }
 
     /// Messages of a peer are missing. It is dropped, and told so by a new HELLO, to which it answers
@@ -263,7 +263,7 @@ impl Node {
                 self.exit(now, uuid);
                 self.insert(now, *uuid, endpoint, key).drafts = drafts;
                 self.open(now, uuid, generation);
-                self.wake(now.mono + self.config.expired);
+                self.wake(uuid, now.mono + self.config.expired);
             }
             _ => self.restart_with_legacy(now),
         }

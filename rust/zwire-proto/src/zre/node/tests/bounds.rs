@@ -148,6 +148,9 @@ fn whatever_peers_say_the_books_balance() {
                 }
             }
             assert_eq!(bench.node.members, members);
+            let due = bench.node.peers.iter().filter_map(|(uuid, peer)| Some((peer.due?, *uuid)));
+            assert_eq!(bench.node.deadlines, due.collect());
+            assert_eq!(bench.node.deadlines.len(), bench.node.peers.len());
             assert_eq!(bench.node.dealers.keys().copied().collect::<BTreeSet<_>>(), open);
             let silent = bench.node.peers.values().filter(|peer| peer.session.is_none()).count();
             assert_eq!(bench.node.unanswered.len(), silent);

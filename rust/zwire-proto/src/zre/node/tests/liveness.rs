@@ -94,3 +94,26 @@ fn a_cut_network_heals() {
         assert!(world.is_whole(), "{seconds} s: {events:?}");
     }
 }
+
+/// The work is that of what is due, not that of all peers.
+#[test]
+fn a_thousand_peers_are_not_looked_at_each_time() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    for peer in 1..1001 {
+        bench.hear(peer, G36, 1, Body::Hello(hello_of(peer, G36)));
+    }
+    // All but one give signs of life four times a second.
+    let seconds = 20;
+    for _ in 0..4 * seconds {
+        (2..1001).for_each(|peer| bench.hear_beacon(peer, 49152));
+        bench.wait(ms(250));
+        drop(bench.actions());
+    }
+    // Each is looked at when it would be evasive had it been silent since, the silent one once a second.
+    assert!(bench.node.checks <= 1000 * (seconds / 4) + 60, "{}", bench.node.checks);
+    let evasive = bench.kinds().into_iter().filter(|kind| *kind == EventKind::Evasive).count();
+    assert_eq!(evasive, 1);
+    assert_eq!(bench.node.deadlines.len(), 1000);
+    (1..1001).for_each(|peer| bench.hear_beacon(peer, 0));
+    assert!(bench.node.deadlines.is_empty() && bench.node.members.is_empty());
+}
