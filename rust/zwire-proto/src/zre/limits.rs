@@ -37,6 +37,15 @@ pub const MAX_UNANSWERED: usize = 4096;
 /// left in the world but those that somebody keeps on purpose.
 pub const MAX_GIVEN_UP: usize = 256;
 
+/// Most endpoints of a configuration, each tried again as long as it is not there.
+pub const MAX_ENDPOINTS: usize = 1024;
+
+/// Most addresses of the name in an endpoint.
+pub const MAX_ADDRESSES: usize = 16;
+
+/// Most messages for a peer that wait until the way to it is found.
+pub const MAX_WAITING: usize = 256;
+
 /// Most collectors that a node sends its log to; each costs a connection.
 pub const MAX_COLLECTORS: usize = 16;
 

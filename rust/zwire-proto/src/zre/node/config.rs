@@ -46,11 +46,11 @@ pub struct NodeConfig {
     pub advertise: Option<Text>,
     /// How often it sends a beacon; `None`: never, it is found by gossip or by HELLO.
     pub beacon_interval: Option<Duration>,
-    /// After how long without a sign of life a peer is evasive and gets a PING.
+    /// After how long without a sign of life a peer is evasive. It gets a PING one `ping_interval` before.
     pub evasive: Duration,
     /// After how long without a sign of life a peer is gone.
     pub expired: Duration,
-    /// How often an evasive peer gets a PING; also how long until a failed connection is tried again.
+    /// How often a silent peer gets a PING; also how long until a failed connection is tried again.
     pub ping_interval: Duration,
     /// How long a node of several generations waits for the HELLO of a peer.
     pub detection_wait: Duration,

@@ -118,29 +118,32 @@ impl Node {
             }
         }
         self.insert(now, uuid, endpoint, public_key);
+        let reached = self.peers.get(&uuid).is_some_and(|peer| peer.dealer.is_some());
         match self.first_generation() {
-            Some(generation) => self.open(now, &uuid, generation),
-            None => {
-                let at = now.mono + self.config.detection_wait;
-                if let Some(peer) = self.peers.get_mut(&uuid) {
-                    peer.detect_at = Some(at);
-                }
-                self.wake(&uuid, at);
+            _ if reached => {}
+            Some(generation) if !self.may_be_named(now, Some(generation)) => {
+                self.open(now, &uuid, generation)
             }
+            _ => self.detect(now, &uuid),
         }
         self.wake(&uuid, now.mono + self.config.expired);
     }
 
-    pub(super) fn insert(
-        &mut self,
-        now: Now,
-        uuid: Uuid,
-        endpoint: Bytes,
-        public_key: Option<[u8; 32]>,
-    ) -> &mut Peer {
+    /// Waits a moment before it speaks: the peer, or an endpoint that it may be, may say more.
+    pub(super) fn detect(&mut self, now: Now, uuid: &Uuid) {
+        let at = now.mono + self.config.detection_wait;
+        if let Some(peer) = self.peers.get_mut(uuid) {
+            peer.detect_at = Some(at);
+        }
+        self.wake(uuid, at);
+        self.probe(now);
+    }
+
+    pub(super) fn insert(&mut self, now: Now, uuid: Uuid, endpoint: Bytes, public_key: Option<[u8; 32]>) {
         self.unanswered.insert((now.mono, uuid));
         self.endpoints.insert(endpoint.clone(), uuid);
-        self.peers.entry(uuid).or_insert(Peer::new(now.mono, endpoint, public_key))
+        self.peers.insert(uuid, Peer::new(now.mono, endpoint.clone(), public_key));
+        self.meet(now, &uuid, &endpoint);
     }
 
     /// What to say to a peer that has said nothing; `None`: wait for it, there are several ways.
@@ -159,7 +162,7 @@ impl Node {
 
     /// "New UUID on an endpoint in use: disconnect the old peer (as zyre), raise EXIT" (`zre` 16.11).
     pub(super) fn purge(&mut self, now: Now, endpoint: &Bytes, uuid: &Uuid) {
-        if let Some(other) = self.endpoints.get(endpoint).copied()
+        if let Some(other) = self.endpoints.get(endpoint).copied().or_else(|| self.named_peer(endpoint))
             && other != *uuid
         {
             self.exit(now, &other);
@@ -171,6 +174,7 @@ impl Node {
         if !self.peers.contains_key(uuid) {
             return;
         }
+        let legacy = self.peers.get(uuid).is_some_and(Peer::is_legacy);
         self.close_session(now, uuid);
         let Some(peer) = self.peers.remove(uuid) else { return };
         self.unanswered.remove(&(peer.since, *uuid));
@@ -182,6 +186,7 @@ impl Node {
         if self.endpoints.get(&peer.endpoint) == Some(uuid) {
             self.endpoints.remove(&peer.endpoint);
         }
+        self.part_named(now, uuid, legacy);
     }
 
     /// Beacons that are due.
@@ -226,6 +231,7 @@ impl Node {
         self.goodbyes = Some(GOODBYES);
         self.next_beacon = Some(now.mono);
         self.deadlines.clear();
+        self.next_named = None;
         if self.config.beacon_interval.is_none() {
             // Nobody hears a beacon: those who know GOODBYE get one, the others let us expire.
             let all: Vec<Uuid> = self.peers.keys().copied().collect();
@@ -260,6 +266,7 @@ impl Node {
                 self.actions.push_back(Action::Disconnect { dealer: dealer.id });
             }
         }
+        self.close_named();
         for (endpoint, _) in core::mem::take(&mut self.collectors) {
             self.actions.push_back(Action::DisconnectLog { endpoint });
         }

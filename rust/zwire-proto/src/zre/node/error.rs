@@ -20,6 +20,20 @@ pub enum NodeError {
         /// What was given.
         endpoint: Text,
     },
+    /// A node with a key, and an endpoint without, or the other way.
+    #[error("`{endpoint}` {}", if *.needed { "needs a public key: this node has one and meets only such" } else { "has a public key, and this node has none" })]
+    EndpointKey {
+        /// What was given.
+        endpoint: Text,
+        /// The endpoint needs one.
+        needed: bool,
+    },
+    /// More endpoints than a node keeps trying.
+    #[error("a node has {bound} endpoints at most")]
+    TooManyEndpoints {
+        /// The bound.
+        bound: usize,
+    },
     /// An empty set.
     #[error("a node speaks at least one generation")]
     NoGeneration,

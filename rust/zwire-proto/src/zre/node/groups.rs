@@ -59,6 +59,7 @@ impl Node {
         for uuid in all {
             let _told = self.send(now, &uuid, body.clone());
         }
+        self.tell_named(body);
     }
 
     /// Sends a content to one peer.
@@ -95,9 +96,16 @@ impl Node {
         let mut shouted = Shouted { peers: Vec::with_capacity(members.len()) };
         let mut logged = Vec::new();
         for uuid in members {
-            let dealer = self.peers.get_mut(uuid).and_then(|peer| peer.dealer.as_mut());
-            let Some(dealer) = dealer else {
-                shouted.peers.push((*uuid, Delivery::NotResponding));
+            let Some(peer) = self.peers.get_mut(uuid) else { continue };
+            let waits = peer.may_wait();
+            let Some(dealer) = &mut peer.dealer else {
+                let delivery = match waits.then(|| peer.wait(body.clone())) {
+                    None => Delivery::NotResponding,
+                    Some(Ok(())) => Delivery::Queued,
+                    Some(Err(EncodeError::MultiFrame { .. })) => Delivery::Refused,
+                    Some(Err(error)) => return Err(error.into()),
+                };
+                shouted.peers.push((*uuid, delivery));
                 continue;
             };
             let generation = dealer.generation;

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Uuid, limits, wire::Body},
-    Action, DealerId, EventKind, Node,
+    Action, DealerId, EventKind, Node, Way,
 };
 use crate::Now;
 use core::time::Duration;
@@ -15,6 +15,7 @@ impl Node {
             return;
         }
         self.beacon(now);
+        self.check_named(now);
         let mut due = Vec::new();
         while let Some((at, uuid)) = self.deadlines.first().copied()
             && at <= now.mono
@@ -32,16 +33,23 @@ impl Node {
         }
     }
 
+    /// After how long without a sign of life a peer gets a PING.
+    pub(super) fn ask_after(&self) -> Duration {
+        let evasive = self.config.evasive;
+        evasive - self.config.ping_interval.min(evasive / 2)
+    }
+
     /// Does what is due for a peer; when to look again, `None` when it is gone.
     fn check_peer(&mut self, now: Now, uuid: &Uuid) -> Option<Duration> {
         #[cfg(test)]
         (self.checks += 1);
-        let (evasive, expired) = (self.config.evasive, self.config.expired);
+        let (evasive, expired, ask_after) = (self.config.evasive, self.config.expired, self.ask_after());
         let ping_interval = self.config.ping_interval.max(Duration::from_millis(1));
         let peer = self.peers.get_mut(uuid)?;
         if peer.detect_at.is_some_and(|at| at <= now.mono) {
             peer.detect_at = None;
-            if let Some(generation) = self.optimistic_generation() {
+            let spoken = peer.session.as_ref().map(|session| session.generation);
+            if let Some(generation) = spoken.or_else(|| self.optimistic_generation()) {
                 self.open(now, uuid, generation);
             }
         } else if peer.retry_at.is_some_and(|at| at <= now.mono) {
@@ -64,27 +72,29 @@ impl Node {
         if peer.session.is_none() {
             return Some(next);
         }
+        // Who lives and has nothing to say is asked in time to answer before it is called evasive.
         let evasive_at = peer.heard + evasive;
-        if evasive_at > now.mono {
-            return Some(next.min(evasive_at));
+        let ask_at = peer.heard + ask_after;
+        if ask_at > now.mono {
+            return Some(next.min(ask_at));
         }
         let silent_at = evasive_at + ping_interval;
         let was = (peer.evasive, peer.silent);
-        peer.evasive = true;
-        peer.silent = silent_at <= now.mono;
-        let is_silent = peer.silent;
-        if !is_silent {
-            next = next.min(silent_at);
-        }
-        let ping = !was.0 || peer.next_ping <= now.mono;
+        (peer.evasive, peer.silent) = (evasive_at <= now.mono, silent_at <= now.mono);
+        let is = (peer.evasive, peer.silent);
+        let ping = peer.next_ping.is_none_or(|at| at <= now.mono);
         if ping {
-            peer.next_ping = now.mono + ping_interval;
+            peer.next_ping = Some(now.mono + ping_interval);
         }
-        next = next.min(peer.next_ping);
-        if !was.0 {
+        for at in [Some(evasive_at), Some(silent_at), peer.next_ping].into_iter().flatten() {
+            if at > now.mono {
+                next = next.min(at);
+            }
+        }
+        if is.0 && !was.0 {
             self.event(uuid, EventKind::Evasive);
         }
-        if is_silent && !was.1 {
+        if is.1 && !was.1 {
             self.event(uuid, EventKind::Silent);
         }
         if ping {
@@ -96,7 +106,11 @@ impl Node {
     /// A DEALER could not take a message, or its connection broke and may have lost some. The peer is
     /// not responding; a new session is tried after the interval of PING.
     pub fn handle_dealer_failed(&mut self, now: Now, dealer: DealerId) {
-        let Some(uuid) = self.dealers.remove(&dealer) else { return };
+        let uuid = match self.dealers.remove(&dealer) {
+            Some(Way::Peer(uuid)) => uuid,
+            Some(Way::Named(key)) => return self.named_failed(now, &key),
+            None => return,
+        };
         let Some(peer) = self.peers.get_mut(&uuid) else { return };
         if peer.is_legacy() {
             self.restart_with_legacy(now);
@@ -107,5 +121,6 @@ impl Node {
         let at = now.mono + self.config.ping_interval;
         peer.retry_at = Some(at);
         self.wake(&uuid, at);
+        self.probe(now);
     }
 }

@@ -7,12 +7,13 @@
 //! | `groups` | joining, leaving, whispering, shouting; the groups of others |
 //! | `liveness` | evasive, silent, expired; failed connections |
 //! | `election` | who leads a group |
+//! | `named` | endpoints of a configuration, whose nodes are not known |
 //! | `log` | ZRE/LOG |
 //! | `diary` | what was ignored, and why |
 //!
 //! | Family | Methods |
 //! | --- | --- |
-//! | input | [`handle_beacon`](Node::handle_beacon), [`handle_found`](Node::handle_found), [`handle_message`](Node::handle_message), [`handle_dealer_failed`](Node::handle_dealer_failed), [`handle_timeout`](Node::handle_timeout) |
+//! | input | [`handle_beacon`](Node::handle_beacon), [`handle_found`](Node::handle_found), [`handle_endpoint`](Node::handle_endpoint), [`handle_resolved`](Node::handle_resolved), [`handle_dealer_connected`](Node::handle_dealer_connected), [`handle_message`](Node::handle_message), [`handle_dealer_failed`](Node::handle_dealer_failed), [`handle_timeout`](Node::handle_timeout) |
 //! | command | [`join`](Node::join), [`leave`](Node::leave), [`whisper`](Node::whisper), [`shout`](Node::shout), [`contest`](Node::contest), [`stop`](Node::stop) |
 //! | output | [`poll_action`](Node::poll_action), [`poll_event`](Node::poll_event), [`poll_timeout`](Node::poll_timeout) |
 //! | getter | [`peers`](Node::peers), [`peers_of`](Node::peers_of), [`peer_groups`](Node::peer_groups), [`peer_address`](Node::peer_address), [`peer_headers`](Node::peer_headers), [`own_groups`](Node::own_groups), [`stats`](Node::stats), [`ignored`](Node::ignored) |
@@ -28,6 +29,7 @@ mod error;
 mod groups;
 mod liveness;
 mod log;
+mod named;
 mod peer;
 mod sessions;
 mod stats;
@@ -51,6 +53,7 @@ use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
 use diary::Diary;
 use election::Election;
+use named::{Named, Way};
 use peer::{Peer, lossy, short_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -61,7 +64,13 @@ pub struct Node {
     peers: BTreeMap<Uuid, Peer>,
     /// Whose DEALER goes where.
     endpoints: HashMap<Bytes, Uuid>,
-    dealers: HashMap<DealerId, Uuid>,
+    dealers: HashMap<DealerId, Way>,
+    /// Endpoints of the configuration.
+    named: BTreeMap<Bytes, Named>,
+    /// When they are next looked at.
+    next_named: Option<Duration>,
+    /// Which of them has got a PING, and until when an answer is its own.
+    probed: Option<(Bytes, Duration)>,
     /// Peers that have not said HELLO, oldest first.
     unanswered: BTreeSet<(Duration, Uuid)>,
     /// Peers of the first generations that expired, and may not know it.
@@ -121,6 +130,9 @@ impl Node {
             peers: BTreeMap::new(),
             endpoints: HashMap::new(),
             dealers: HashMap::new(),
+            named: BTreeMap::new(),
+            next_named: None,
+            probed: None,
             unanswered: BTreeSet::new(),
             given_up: BTreeSet::new(),
             groups: BTreeSet::new(),
@@ -163,7 +175,7 @@ impl Node {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let check = self.deadlines.first().map(|(at, _)| *at);
-        [self.next_beacon, check].into_iter().flatten().min()
+        [self.next_beacon, self.next_named, check].into_iter().flatten().min()
     }
 
     // Getters.

@@ -1,7 +1,7 @@
 //! One peer: where it is, what it said, when.
 
 use super::super::{
-    Generation, Uuid,
+    Generation, Uuid, limits,
     wire::{Body, EncodeError, IdentityForm, Message},
 };
 use super::types::{Action, DealerId};
@@ -19,9 +19,15 @@ pub(super) struct Dealer {
     pub(super) sequence: u16,
     /// Messages of this session.
     pub(super) sent: u32,
+    /// The driver said so.
+    pub(super) connected: bool,
 }
 
 impl Dealer {
+    pub(super) const fn new(id: DealerId, generation: Generation) -> Self {
+        Self { id, generation, sequence: 1, sent: 0, connected: false }
+    }
+
     /// The next message of the session; its number is used only where it can be sent.
     pub(super) fn message(&mut self, peer: Option<Uuid>, body: Body) -> Result<Action, EncodeError> {
         let frames = Message { sequence: self.sequence, body }.encode(self.generation)?;
@@ -48,6 +54,8 @@ pub(super) struct Peer {
     pub(super) detect_at: Option<Duration>,
     /// When to open a DEALER again after it failed.
     pub(super) retry_at: Option<Duration>,
+    /// What is to be sent when the way to it is found.
+    pub(super) waiting: Vec<Body>,
     /// When this entry was made, or our last session to it begun.
     pub(super) since: Duration,
     /// The last sign of life.
@@ -60,7 +68,8 @@ pub(super) struct Peer {
     pub(super) drafts: bool,
     pub(super) evasive: bool,
     pub(super) silent: bool,
-    pub(super) next_ping: Duration,
+    /// When to ask it again; `None`: it was not asked since its last sign of life.
+    pub(super) next_ping: Option<Duration>,
     /// When it is next looked at; also in the table of deadlines.
     pub(super) due: Option<Duration>,
 }
@@ -89,6 +98,7 @@ impl Peer {
             dealer: None,
             detect_at: None,
             retry_at: None,
+            waiting: Vec::new(),
             since: now,
             heard: now,
             session: None,
@@ -96,15 +106,33 @@ impl Peer {
             drafts: false,
             evasive: false,
             silent: false,
-            next_ping: now,
+            next_ping: None,
             due: None,
         }
+    }
+
+    /// Whether the way to it is just being found.
+    pub(super) const fn may_wait(&self) -> bool {
+        self.session.is_some()
+            && self.dealer.is_none()
+            && self.detect_at.is_some()
+            && self.waiting.len() < limits::MAX_WAITING
+    }
+
+    /// Keeps a message until the way to it is found.
+    pub(super) fn wait(&mut self, body: Body) -> Result<(), EncodeError> {
+        if let Some(session) = &self.session {
+            Message { sequence: 1, body: body.clone() }.encode(session.generation)?;
+        }
+        self.waiting.push(body);
+        Ok(())
     }
 
     pub(super) fn sign_of_life(&mut self, now: Duration) {
         self.heard = now;
         self.evasive = false;
         self.silent = false;
+        self.next_ping = None;
     }
 
     /// Whether a second HELLO, or anything out of order, may abort it. Who has said nothing has not

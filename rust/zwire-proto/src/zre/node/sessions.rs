@@ -5,7 +5,7 @@ use super::{
         Generation, Uuid,
         wire::{Body, Header, Hello, IdentityForm, Message, MessageId},
     },
-    Action, DealerId, EventKind, Node, NodeError, Reason, Source, diary, ip_of,
+    Action, EventKind, Node, NodeError, Reason, Source, Way, diary, ip_of,
     peer::{Dealer, PeerSession, lossy, short_name},
 };
 use crate::{Now, buf::Reader, zre::limits};
@@ -99,7 +99,8 @@ impl Node {
             Body::Leader(leader) => self.handle_leader(now, uuid, &leader),
             Body::Goodbye => self.exit(now, uuid),
             // A HELLO that decodes was told by its generation; the others do not get here.
-            Body::Hello(_) | Body::PingOk => {}
+            Body::Hello(_) => {}
+            Body::PingOk => self.handle_ping_ok(now, uuid),
         }
     }
 
@@ -149,7 +150,14 @@ impl Node {
         }
         let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
         let renewed = self.peers.get(&uuid).is_some_and(|peer| peer.renewed);
+        // The way that led to it leads to it again, whatever it believes its address to be.
+        let mut reach = endpoint.clone();
         if ready && !renewed {
+            if let Some(peer) = self.peers.get(&uuid)
+                && peer.address().as_bytes() == &endpoint[..]
+            {
+                reach = peer.endpoint.clone();
+            }
             // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14).
             self.exit(now, &uuid);
         }
@@ -160,7 +168,16 @@ impl Node {
                 self.ignore(now, Source::Peer(uuid), Reason::TooManyPeers);
                 return;
             }
-            self.insert(now, uuid, endpoint.clone(), public_key);
+            self.insert(now, uuid, reach, public_key);
+        } else if let Some(peer) = self.peers.get_mut(&uuid)
+            && peer.dealer.is_none()
+        {
+            if self.endpoints.get(&peer.endpoint) == Some(&uuid) {
+                self.endpoints.remove(&peer.endpoint);
+            }
+            peer.endpoint = endpoint.clone();
+            self.purge(now, &endpoint, &uuid);
+            self.endpoints.insert(endpoint.clone(), uuid);
         }
         self.stats.messages_in += 1;
         self.adopt(now, uuid, form, generation, sequence, hello, endpoint);
@@ -182,9 +199,6 @@ impl Node {
             // It has our HELLO, and the connection that brought it is gone.
             self.exit(now, &uuid);
             return self.restart_with_legacy(now);
-        }
-        if self.peers.get(&uuid).is_some_and(|peer| peer.dealer.is_none()) {
-            self.purge(now, &endpoint, &uuid);
         }
         let Some(peer) = self.peers.get_mut(&uuid) else { return };
         self.given_up.remove(&uuid);
@@ -217,12 +231,12 @@ impl Node {
             same || dealer.generation == Generation::Rfc36 && generation == Generation::Rfc43
         });
         if !fits {
-            if peer.dealer.is_none() {
-                self.endpoints.remove(&peer.endpoint);
-                peer.endpoint = endpoint.clone();
-                self.endpoints.insert(endpoint, uuid);
+            let peer_has_no_dealer = peer.dealer.is_none();
+            if peer_has_no_dealer && self.may_be_named(now, Some(generation)) {
+                self.detect(now, &uuid);
+            } else {
+                self.open(now, &uuid, generation);
             }
-            self.open(now, &uuid, generation);
         }
         let Some(session) = self.peers.get(&uuid).and_then(|peer| peer.session.as_ref()) else { return };
         let headers = session.headers.clone();
@@ -244,7 +258,7 @@ impl Node {
             self.event(&uuid, EventKind::Join { group: group.clone() });
             self.member_joined(now, group);
         }
-        self.wake(&uuid, now.mono + self.config.evasive);
+        self.wake(&uuid, now.mono + self.ask_after());
     }
 
     /// Messages of a peer are missing. It is dropped, and told so by a new HELLO, to which it answers
@@ -261,7 +275,10 @@ impl Node {
         match generation {
             Some(generation) if !generation.is_legacy() => {
                 self.exit(now, uuid);
-                self.insert(now, *uuid, endpoint, key).drafts = drafts;
+                self.insert(now, *uuid, endpoint, key);
+                if let Some(peer) = self.peers.get_mut(uuid) {
+                    peer.drafts = drafts;
+                }
                 self.open(now, uuid, generation);
                 self.wake(uuid, now.mono + self.config.expired);
             }
@@ -276,8 +293,6 @@ impl Node {
             self.dealers.remove(&old.id);
             self.actions.push_back(Action::Disconnect { dealer: old.id });
         }
-        let dealer = DealerId(self.next_dealer);
-        self.next_dealer += 1;
         peer.detect_at = None;
         peer.retry_at = None;
         // A peer that writes its identity in another form reads ours so.
@@ -285,18 +300,27 @@ impl Node {
             Some(session) if session.form == IdentityForm::Hex && generation.is_legacy() => session.form,
             _ => IdentityForm::of(generation),
         };
-        peer.dealer = Some(Dealer { id: dealer, generation, sequence: 1, sent: 0 });
-        self.dealers.insert(dealer, *uuid);
-        self.actions.push_back(Action::Connect {
-            dealer,
-            peer: Some(*uuid),
-            endpoint: peer.endpoint.clone(),
-            identity: form.encode(&self.config.uuid),
-            server_key: peer.public_key,
-        });
-        let remote = ip_of(&peer.endpoint);
+        let (endpoint, server_key) = (peer.endpoint.clone(), peer.public_key);
+        let identity = form.encode(&self.config.uuid);
+        let remote = ip_of(&endpoint);
+        let dealer = self.new_dealer(Way::Peer(*uuid));
+        if let Some(peer) = self.peers.get_mut(uuid) {
+            peer.dealer = Some(Dealer::new(dealer, generation));
+        }
+        let peer = Some(*uuid);
+        self.actions.push_back(Action::Connect { dealer, peer, endpoint, identity, server_key });
         let hello = self.hello(generation, remote).body;
         let _told = self.send(now, uuid, hello);
+        self.flush(now, uuid);
+    }
+
+    /// Sends what has waited for a way to a peer.
+    pub(super) fn flush(&mut self, now: Now, uuid: &Uuid) {
+        let waiting = self.peers.get_mut(uuid).map(|peer| core::mem::take(&mut peer.waiting));
+        for body in waiting.into_iter().flatten() {
+            // What its generation cannot express was refused before it waited.
+            let _sent = self.send(now, uuid, body);
+        }
     }
 
     /// Begins the session to a peer anew, without losing sight of it.
@@ -333,6 +357,10 @@ impl Node {
         let Some(peer) = self.peers.get_mut(uuid) else {
             return Err(NodeError::UnknownPeer { peer: *uuid });
         };
+        if peer.may_wait() {
+            peer.wait(body)?;
+            return Ok(());
+        }
         let Some(dealer) = &mut peer.dealer else {
             return Err(NodeError::NotResponding { peer: *uuid });
         };

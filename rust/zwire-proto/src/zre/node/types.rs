@@ -24,6 +24,12 @@ pub enum Action {
         /// The CURVE key of the other side.
         server_key: Option<[u8; 32]>,
     },
+    /// Find out what the host of an endpoint means, and say it to
+    /// [`handle_resolved`](super::Node::handle_resolved).
+    Resolve {
+        /// `tcp://host:port`.
+        endpoint: Bytes,
+    },
     /// Close a DEALER; what it has not sent is dropped.
     Disconnect {
         /// Its number.
@@ -87,9 +93,9 @@ pub enum EventKind {
     },
     /// The peer is gone. Comes once for each `Enter`.
     Exit,
-    /// The peer gives no sign of life and is asked for one.
+    /// The peer gives no sign of life, though it was asked for one.
     Evasive,
-    /// It does not answer.
+    /// It still does not answer.
     Silent,
     /// The peer is in a group now.
     Join {

@@ -6,6 +6,7 @@ mod generations;
 mod groups;
 mod liveness;
 mod logs;
+mod named;
 mod rfc20;
 mod sessions;
 mod sim;
@@ -40,14 +41,23 @@ struct Place {
     /// Only places of the same part of the network hear each other.
     part: u32,
     events: Vec<Event>,
-    /// Where each open DEALER goes, its identity, and the number of the connection.
-    dealers: HashMap<DealerId, (Bytes, Bytes, u64)>,
+    dealers: HashMap<DealerId, Route>,
     /// The newest connection of each identity: it takes over.
     inbound: HashMap<Bytes, u64>,
     /// Frames of ZRE/LOG, and where the PUB goes.
     logs: Vec<Bytes>,
     collectors: BTreeSet<Bytes>,
     datagrams: u64,
+}
+
+/// Where an open DEALER goes.
+struct Route {
+    endpoint: Bytes,
+    identity: Bytes,
+    /// Connections are numbered in the order that they were opened in.
+    connection: u64,
+    /// What waits until it is connected.
+    waiting: Option<Vec<Vec<Bytes>>>,
 }
 
 /// On the way to a ROUTER.
@@ -63,6 +73,10 @@ struct World {
     now: Duration,
     places: Vec<Place>,
     by_endpoint: HashMap<Bytes, usize>,
+    /// What names mean.
+    names: HashMap<Bytes, Vec<core::net::SocketAddr>>,
+    /// DEALERs that nobody has taken yet.
+    connecting: Vec<(usize, DealerId)>,
     flights: BinaryHeap<Reverse<(Duration, u64)>>,
     cargo: HashMap<u64, Flight>,
     timers: BinaryHeap<Reverse<(Duration, usize)>>,
@@ -98,6 +112,8 @@ impl World {
             now: Duration::ZERO,
             places: Vec::new(),
             by_endpoint: HashMap::new(),
+            names: HashMap::new(),
+            connecting: Vec::new(),
             flights: BinaryHeap::new(),
             cargo: HashMap::new(),
             timers: BinaryHeap::new(),
@@ -164,25 +180,25 @@ impl World {
     }
 
     fn drain(&mut self, place: usize) {
+        let mut resolve = Vec::new();
         while let Some(action) = self.places[place].node.poll_action() {
             let at = &mut self.places[place];
             match action {
                 Action::Connect { dealer, endpoint, identity, .. } => {
                     self.connections += 1;
-                    let entry = (endpoint, identity, self.connections);
-                    assert!(at.dealers.insert(dealer, entry).is_none());
+                    let connection = self.connections;
+                    let route = Route { endpoint, identity, connection, waiting: Some(Vec::new()) };
+                    assert!(at.dealers.insert(dealer, route).is_none());
+                    self.connecting.push((place, dealer));
                 }
+                Action::Resolve { endpoint } => resolve.push(endpoint),
                 Action::Disconnect { dealer } => assert!(at.dealers.remove(&dealer).is_some()),
                 Action::Send { dealer, frames, .. } => {
-                    let (endpoint, identity, connection) = at.dealers[&dealer].clone();
-                    let Some(to) = self.by_endpoint.get(&endpoint).copied() else { continue };
-                    self.sent += 1;
-                    if self.message_loss > 0 && self.random.percent(self.message_loss) {
-                        continue;
+                    let route = at.dealers.get_mut(&dealer).unwrap();
+                    match &mut route.waiting {
+                        Some(waiting) => waiting.push(frames),
+                        None => self.send(place, dealer, frames),
                     }
-                    let flight = Flight { to, from: place, connection, identity, frames };
-                    self.flights.push(Reverse((self.now + self.latency, self.sent)));
-                    self.cargo.insert(self.sent, flight);
                 }
                 Action::Beacon { datagram, .. } => self.broadcast(place, &datagram),
                 Action::ConnectLog { endpoint } => assert!(at.collectors.insert(endpoint)),
@@ -190,12 +206,46 @@ impl World {
                 Action::Log { frame } => at.logs.push(frame),
             }
         }
+        for endpoint in resolve {
+            let addresses = self.names.get(&endpoint).cloned().unwrap_or_default();
+            self.act(place, |node, now| node.handle_resolved(now, &endpoint, &addresses));
+        }
         let at = &mut self.places[place];
         while let Some(event) = at.node.poll_event() {
             at.events.push(event);
         }
         if let Some(due) = at.node.poll_timeout() {
             self.timers.push(Reverse((due, place)));
+        }
+    }
+
+    fn send(&mut self, place: usize, dealer: DealerId, frames: Vec<Bytes>) {
+        let Route { endpoint, identity, connection, .. } = &self.places[place].dealers[&dealer];
+        let Some(to) = self.by_endpoint.get(endpoint).copied() else { return };
+        self.sent += 1;
+        if self.message_loss > 0 && self.random.percent(self.message_loss) {
+            return;
+        }
+        let flight = Flight { to, from: place, connection: *connection, identity: identity.clone(), frames };
+        self.flights.push(Reverse((self.now + self.latency, self.sent)));
+        self.cargo.insert(self.sent, flight);
+    }
+
+    /// DEALERs whose peers are there are connected.
+    fn connect(&mut self) {
+        for (place, dealer) in core::mem::take(&mut self.connecting) {
+            let Some(route) = self.places[place].dealers.get_mut(&dealer) else { continue };
+            let Some(to) = self.by_endpoint.get(&route.endpoint).copied() else { continue };
+            let (from, to) = (&self.places[place], &self.places[to]);
+            if !to.up || to.part != from.part {
+                self.connecting.push((place, dealer));
+                continue;
+            }
+            let route = self.places[place].dealers.get_mut(&dealer).unwrap();
+            for frames in route.waiting.take().into_iter().flatten() {
+                self.send(place, dealer, frames);
+            }
+            self.act(place, |node, now| node.handle_dealer_connected(now, dealer));
         }
     }
 
@@ -232,6 +282,7 @@ impl World {
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
+            self.connect();
             let flight = self.flights.peek().map(|Reverse((at, _))| *at);
             let timer = self.timers.peek().map(|Reverse((at, _))| *at);
             let Some(next) = [flight, timer].into_iter().flatten().min().filter(|at| *at <= end) else {

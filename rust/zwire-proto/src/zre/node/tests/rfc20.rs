@@ -230,7 +230,7 @@ fn problem_22_only_silent_peers_are_pinged() {
     bench.wait(ms(3000));
     bench.hear_beacon(1, 49152);
     bench.hear(2, G20, 2, Body::PingOk);
-    bench.wait(ms(2000));
+    bench.wait(ms(1999));
     assert_eq!(bench.sent(G20).len(), 1);
 }
 
