@@ -60,8 +60,8 @@ pub struct NodeConfig {
     pub collector: Option<Text>,
     /// Whether each message sent and received is logged too, as zyre 1.0.0 does when it is verbose.
     pub log_traffic: bool,
-    /// Whether all peers from 36/ZRE on know ELECT, LEADER and GOODBYE. Otherwise a peer gets them when
-    /// it has sent one: they cost the session with pyre.
+    /// Whether all peers from 36/ZRE on know ELECT and LEADER. Otherwise a peer gets them when it has sent
+    /// one: they cost the session with pyre. GOODBYE ends a session anyway, and needs no such care.
     pub drafts: bool,
     /// After how many messages a session is begun anew. Needed with pyre, which counts to 65534.
     pub renew_after: Option<u16>,

@@ -233,10 +233,12 @@ impl Node {
         self.deadlines.clear();
         self.next_named = None;
         if self.config.beacon_interval.is_none() {
-            // Nobody hears a beacon: those who know GOODBYE get one, the others let us expire.
+            // Nobody hears a beacon. zyre since 2.0.1 and we know GOODBYE; pyre takes the peer for gone after
+            // a message that it does not know, which is as well; older zyre drops it and lets us expire. Only
+            // the first generations would abort.
             let all: Vec<Uuid> = self.peers.keys().copied().collect();
             for uuid in all {
-                if self.knows_drafts(&uuid) {
+                if self.is_young(&uuid) {
                     let _queued = self.send(now, &uuid, Body::Goodbye);
                 }
             }

@@ -72,10 +72,15 @@ impl Node {
         self.elections.get(group)?.leader
     }
 
+    /// Whether we speak 36/ZRE or later to it.
+    pub(super) fn is_young(&self, uuid: &Uuid) -> bool {
+        let dealer = self.peers.get(uuid).and_then(|peer| peer.dealer.as_ref());
+        dealer.is_some_and(|dealer| dealer.generation >= Generation::Rfc36)
+    }
+
     pub(super) fn knows_drafts(&self, uuid: &Uuid) -> bool {
-        let Some(peer) = self.peers.get(uuid) else { return false };
-        let young = peer.dealer.as_ref().is_some_and(|dealer| dealer.generation >= Generation::Rfc36);
-        young && (peer.drafts || self.config.drafts)
+        let knows = self.config.drafts || self.peers.get(uuid).is_some_and(|peer| peer.drafts);
+        knows && self.is_young(uuid)
     }
 
     fn start_election(&mut self, now: Now, group: &Text) {
