@@ -16,8 +16,9 @@ from typing import (
     overload,
     type_check_only,
 )
+from uuid import UUID
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 from zwire.zenoh._enums import (
     CongestionControl,
@@ -41,16 +42,24 @@ __all__ = [
     "Decoder",
     "DefaultHandler",
     "Encoding",
+    "Enter",
     "EntityGlobalId",
+    "Evasive",
+    "Event",
+    "Exit",
     "FifoChannel",
     "FrameDecoder",
     "Handler",
+    "Join",
     "KeyExpr",
+    "Leader",
+    "Leave",
     "Link",
     "Liveliness",
     "LivelinessToken",
     "MatchingListener",
     "MatchingStatus",
+    "MessagesLost",
     "Parameters",
     "Publisher",
     "PutSummary",
@@ -65,14 +74,19 @@ __all__ = [
     "Selector",
     "Session",
     "SessionInfo",
+    "Shout",
+    "Silent",
     "SourceInfo",
+    "Stop",
     "Subscriber",
     "Timestamp",
     "TimestampId",
     "Transport",
     "WhatAmIMatcher",
+    "Whisper",
     "ZBytes",
     "ZenohId",
+    "ZreNode",
     "__version__",
     "close_all",
     "config_defaults",
@@ -80,6 +94,8 @@ __all__ = [
     "open",
     "put_batch",
     "try_init_log_from_env",
+    "zre_keypair",
+    "zre_log_hash",
 ]
 
 __version__: str
@@ -1175,3 +1191,142 @@ class Transport:
     def is_multicast(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # for want of need
+
+@disjoint_base
+class Event:
+    """Something that happened on the network of a node of ZRE."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def peer(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def time(self) -> float: ...
+
+@final
+class Enter(Event):
+    """A peer is there."""
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+    def header(self, name: str, default: str | None = None) -> str | None: ...
+
+@final
+class Exit(Event):
+    """A peer is gone."""
+
+@final
+class Evasive(Event):
+    """A peer gives no sign of life and is asked for one."""
+
+@final
+class Silent(Event):
+    """A peer does not answer."""
+
+@final
+class Join(Event):
+    """A peer is in a group now."""
+
+    @property
+    def group(self) -> str: ...
+
+@final
+class Leave(Event):
+    """A peer is not in a group any more."""
+
+    @property
+    def group(self) -> str: ...
+
+@final
+class Whisper(Event):
+    """A message of a peer for this node."""
+
+    @property
+    def content(self) -> list[bytes]: ...
+
+@final
+class Shout(Event):
+    """A message of a peer for a group."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def content(self) -> list[bytes]: ...
+
+@final
+class MessagesLost(Event):
+    """Messages of a peer did not arrive."""
+
+    @property
+    def lost(self) -> int: ...
+
+@final
+class Leader(Event):
+    """Somebody leads a group."""
+
+    @property
+    def group(self) -> str: ...
+
+@final
+class Stop(Event):
+    """The node has stopped."""
+
+_Frames: TypeAlias = str | Buffer | Iterable[str | Buffer]
+_Uuid: TypeAlias = str | UUID
+
+@disjoint_base
+class ZreNode:
+    """What ``zwire.zre.Node`` is made of."""
+
+    def __new__(cls, settings: dict[str, Any], callback: Callable[[Event], object] | None = None) -> Self: ...
+    def start(self) -> None: ...
+    def stop(self, linger: float = 1.0) -> None: ...
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def endpoint(self) -> str | None: ...
+    @property
+    def running(self) -> bool: ...
+    def set_header(self, name: str, value: str) -> None: ...
+    def join(self, group: str) -> bool: ...
+    def leave(self, group: str) -> bool: ...
+    def _whisper(self, peer: _Uuid, content: _Frames) -> str: ...
+    def _shout(self, group: str, content: _Frames) -> dict[str, str]: ...
+    def peers(self) -> list[str]: ...
+    def peers_by_group(self, group: str) -> list[str]: ...
+    def own_groups(self) -> list[str]: ...
+    def peer_groups(self) -> list[str]: ...
+    def peer_address(self, peer: _Uuid) -> str | None: ...
+    def peer_name(self, peer: _Uuid) -> str | None: ...
+    def peer_headers(self, peer: _Uuid) -> dict[str, str]: ...
+    def peer_header(self, peer: _Uuid, name: str) -> str | None: ...
+    def peer_generation(self, peer: _Uuid) -> str | None: ...
+    def wait_for_peers(
+        self, count: int, timeout: float | None = None, *, group: str | None = None
+    ) -> list[str]: ...
+    def require_peer(self, endpoint: str) -> None: ...
+    def contest(self, group: str) -> None: ...
+    def leader(self, group: str) -> str | None: ...
+    def gossip_bind(self, endpoint: str) -> str: ...
+    def gossip_connect(self, endpoint: str) -> None: ...
+    def try_recv(self) -> Event | None: ...
+    def recv(self, timeout: float | None = None) -> Event: ...
+    def recv_many(self, max_items: int, timeout: float | None = None) -> list[Event]: ...
+    def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch: ...
+    def _notifier(self) -> int: ...
+    def _hush(self) -> None: ...
+    def __iter__(self) -> Handler[Event]: ...
+    def stats(self) -> dict[str, int]: ...
+    def doctor(self) -> dict[str, Any]: ...
+
+def zre_keypair() -> tuple[str, str]:
+    """Make a pair of CURVE keys, public and secret, in Z85."""
+
+def zre_log_hash(text: str) -> int:
+    """Give the hash that ZRE/LOG has for nodes and peers."""

@@ -8,6 +8,7 @@
       InvalidValue            also ValueError; no timestamp, id or matcher
       KeyExprError            also ValueError; a key expression that is not legal
       RowError                also ValueError; row, key, reason
+      UnknownPeer             also LookupError; peer
       TransportError
         ConnectError          also ConnectionError; endpoint
         LinkClosed            reason, by_peer
@@ -46,6 +47,7 @@ __all__ = [
     "RowError",
     "TimedOut",
     "TransportError",
+    "UnknownPeer",
     "UsageError",
     "ZwireError",
 ]
@@ -113,6 +115,13 @@ class RowError(ZwireError, ValueError):
     row: int | None
     key: str | None
     reason: str | None
+
+
+class UnknownPeer(ZwireError, LookupError):
+    """No node of that UUID is there, or none that has said HELLO; ``peer`` is the UUID."""
+
+    _fields = ("peer",)
+    peer: str | None
 
 
 class TransportError(ZwireError):

@@ -15,6 +15,7 @@ BUILTIN = {
     "RowError": ValueError,
     "ConnectError": ConnectionError,
     "TimedOut": TimeoutError,
+    "UnknownPeer": LookupError,
     "DecodeError": ValueError,
 }
 

@@ -29,7 +29,7 @@ use std::{
     collections::VecDeque,
     sync::{Arc, LazyLock},
 };
-use zwire_engine::{Queue, RecvError};
+use zwire_engine::{Queue, RecvError, queue::Weigh};
 use zwire_proto::{
     Text,
     zenoh::{
@@ -141,21 +141,33 @@ pub(crate) fn recv_batch(
     max_rows: usize,
     timeout: Option<f64>,
 ) -> PyResult<Py<PyAny>> {
+    Ok(Py::new(py, take_batch(py, queue, max_rows, timeout, samples_to_batch)?)?.into_any())
+}
+
+/// Up to `max_rows` items of a queue as a batch; waits for the first one only, at the timeout the batch is
+/// empty.
+pub(crate) fn take_batch<T: Weigh + Send>(
+    py: Python<'_>,
+    queue: &Arc<Queue<T>>,
+    max_rows: usize,
+    timeout: Option<f64>,
+    to_batch: impl Fn(&VecDeque<T>) -> Result<RecordBatch, String> + Send + Sync,
+) -> PyResult<ArrowBatch> {
     let wait = seconds(timeout)?;
     let mut interrupt = Interrupt::default();
     let batch = py.detach(|| {
-        let samples = match queue.wait_readable(wait, &mut || interrupt.check()) {
+        let items = match queue.wait_readable(wait, &mut || interrupt.check()) {
             Ok(()) => queue.take_many(max_rows, MAX_BATCH_BYTES, ALONE_BYTES),
             Err(RecvError::Timeout) => VecDeque::new(),
             Err(error) => return Err(error),
         };
-        let batch = samples_to_batch(&samples);
-        queue.give_back(samples);
+        let batch = to_batch(&items);
+        queue.give_back(items);
         Ok(batch)
     });
     interrupt.raise()?;
     let batch = batch.map_err(|error| errors::recv(py, error, timeout))?;
-    Ok(Py::new(py, ArrowBatch(batch.map_err(PyValueError::new_err)?))?.into_any())
+    Ok(ArrowBatch(batch.map_err(PyValueError::new_err)?))
 }
 
 fn samples_to_batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {

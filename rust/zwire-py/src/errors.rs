@@ -16,6 +16,7 @@ use zwire_engine::{Error, RecvError, config::ConfigError};
 use zwire_proto::{
     DecodeError,
     zenoh::{keyexpr::KeyExprError, session::SessionError},
+    zre::node::NodeError,
 };
 
 macro_rules! classes {
@@ -38,6 +39,7 @@ classes! {
     transport_error = "TransportError",
     connect_error = "ConnectError",
     timed_out = "TimedOut",
+    unknown_peer = "UnknownPeer",
 }
 
 /// An instance of a class of `zwire.errors`, or the error that kept it from being made.
@@ -60,9 +62,11 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     match error {
         Error::Runtime { .. } => PyRuntimeError::new_err(message),
-        Error::Forked { .. } | Error::Closed | Error::Undeclared { .. } => {
-            raise(usage_error(py), message, None)
-        }
+        Error::Forked { .. }
+        | Error::Closed
+        | Error::NotStarted
+        | Error::Started
+        | Error::Undeclared { .. } => raise(usage_error(py), message, None),
         Error::Config(error) => config(py, error),
         Error::Connect { endpoint, .. } | Error::Listen { endpoint, .. } => {
             raise(connect_error(py), message, fields(py, "endpoint", endpoint))
@@ -73,6 +77,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         // The check that asked to stop has an exception pending, which its caller raises instead.
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Command(error) => command(py, error),
+        Error::Node(error) => node(py, error),
         _ => raise(transport_error(py), message, None),
     }
 }
@@ -112,6 +117,29 @@ pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
         SessionError::ReplyKey { .. } => raise(local_protocol_error(py), error.to_string(), None),
         _ => raise(usage_error(py), error.to_string(), None),
     }
+}
+
+/// What a command that a node of ZRE refused means in Python.
+fn node(py: Python<'_>, error: &NodeError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        NodeError::UnknownPeer { peer } => {
+            raise(unknown_peer(py), message, fields(py, "peer", peer.to_string()))
+        }
+        NodeError::Stopped | NodeError::NotInGroup { .. } => raise(usage_error(py), message, None),
+        NodeError::NoAddress
+        | NodeError::Endpoint { .. }
+        | NodeError::EndpointKey { .. }
+        | NodeError::NoGeneration
+        | NodeError::SecureLegacy
+        | NodeError::KeyBeginsWithZero => raise(config_error(py), message, None),
+        _ => raise(invalid_value(py), message, None),
+    }
+}
+
+/// A setting that cannot be used; `path` names it.
+pub(crate) fn setting(py: Python<'_>, path: &str, problem: &str) -> PyErr {
+    raise(config_error(py), format!("{path}: {problem}"), fields(py, "path", path))
 }
 
 /// What an illegal key expression means in Python.

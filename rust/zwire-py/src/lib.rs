@@ -18,6 +18,7 @@ mod keyexpr;
 mod liveliness;
 mod log;
 mod matcher;
+mod notifier;
 mod once;
 mod parameters;
 mod publisher;
@@ -31,6 +32,10 @@ mod subscriber;
 mod timestamp;
 mod zbytes;
 mod zid;
+mod zre;
+mod zre_arrow;
+mod zre_events;
+mod zre_settings;
 
 use pyo3::prelude::*;
 
@@ -65,6 +70,10 @@ mod _zwire {
         timestamp::{PyNtp64, PyTimestamp, PyTimestampId},
         zbytes::PyZBytes,
         zid::PyZenohId,
+        zre::{Node, zre_keypair, zre_log_hash},
+        zre_events::{
+            Enter, Evasive, Event, Exit, Join, Leader, Leave, MessagesLost, Shout, Silent, Stop, Whisper,
+        },
     };
 
     #[pymodule_init]

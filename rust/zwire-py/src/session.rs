@@ -83,10 +83,11 @@ impl Handle {
 /// Sessions that the exit of the interpreter has to close.
 static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
 
-/// Closes what the program has left open, each within the engine's bound.
+/// Closes what the program has left open, sessions and nodes, each within the engine's bound.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
     crate::calling::exit_begins();
+    crate::zre::stop_all(py);
     let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
         for session in open.iter().filter_map(Weak::upgrade) {

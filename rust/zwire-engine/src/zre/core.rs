@@ -11,6 +11,7 @@ use crate::{
     clock,
     error::Error,
     queue::Weigh,
+    tcp,
     zmtp::{
         CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect,
         Verdict as Judgement,
@@ -234,6 +235,10 @@ impl Shared {
                     sender.send(&datagram);
                 }
             }
+            Action::Resolve { endpoint } => {
+                let shared = Arc::downgrade(self);
+                self.runtime.spawn(resolve(shared, endpoint));
+            }
             Action::ConnectLog { .. } | Action::DisconnectLog { .. } | Action::Log { .. } => {}
         }
     }
@@ -251,15 +256,22 @@ impl Shared {
         Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
     }
 
-    /// Datagrams of discovery have come.
-    pub(crate) fn handle_beacons(self: &Arc<Self>, datagrams: &mut Vec<(IpAddr, Bytes)>) {
+    /// Tells the machine something, and does what it wants then.
+    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut Machine, Now)) {
         let now = clock::now();
         let mut state = self.state.lock();
         let Some(core) = state.running() else { return };
-        for (source, datagram) in datagrams.drain(..) {
-            core.machine.handle_beacon(now, source, &datagram);
-        }
+        f(&mut core.machine, now);
         self.settle(core, now);
+    }
+
+    /// Datagrams of discovery have come.
+    pub(crate) fn handle_beacons(self: &Arc<Self>, datagrams: &mut Vec<(IpAddr, Bytes)>) {
+        self.with_core(|machine, now| {
+            for (source, datagram) in datagrams.drain(..) {
+                machine.handle_beacon(now, source, &datagram);
+            }
+        });
     }
 
     /// A deadline may have come. The next one; `None` once the node is stopped.
@@ -282,6 +294,21 @@ impl Shared {
         let next = core.poll_timeout();
         self.armed(next);
         Some(next)
+    }
+}
+
+/// Asks for the addresses of a host.
+async fn resolve(shared: Weak<Shared>, endpoint: Bytes) {
+    let text = String::from_utf8_lossy(&endpoint);
+    let found = match tcp::resolve(text.strip_prefix("tcp://").unwrap_or(&text)).await {
+        Ok(found) => found,
+        Err(reason) => {
+            tracing::info!(endpoint = %text, %reason, "not found");
+            Vec::new()
+        }
+    };
+    if let Some(shared) = shared.upgrade() {
+        shared.with_core(|machine, now| machine.handle_resolved(now, &endpoint, &found));
     }
 }
 
@@ -327,7 +354,10 @@ struct DealerOwner {
 }
 
 impl Owner for DealerOwner {
-    fn opened(&self, _connection: &Arc<Connection>) {}
+    fn opened(&self, _connection: &Arc<Connection>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        shared.with_core(|machine, now| machine.handle_dealer_connected(now, self.dealer));
+    }
 
     fn received(&self, _connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
         inbound.clear();
@@ -341,12 +371,8 @@ impl Owner for DealerOwner {
             return;
         }
         let Some(shared) = self.shared.upgrade() else { return };
-        let now = clock::now();
-        let mut state = shared.state.lock();
-        let Some(core) = state.running() else { return };
         tracing::debug!(dealer = self.dealer.0, %reason, "the connection to a peer is gone");
-        core.machine.handle_dealer_failed(now, self.dealer);
-        shared.settle(core, now);
+        shared.with_core(|machine, now| machine.handle_dealer_failed(now, self.dealer));
     }
 }
 

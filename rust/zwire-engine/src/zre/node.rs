@@ -171,8 +171,7 @@ impl Node {
     pub fn new(options: NodeOptions) -> Result<Self, Error> {
         let runtime = runtime::handle()?;
         // Everything but addresses is checked here, not at the start.
-        let trial = NodeConfig { advertise: Some("tcp://0.0.0.0:1".into()), ..machine_config(&options) };
-        Machine::new(Now::default(), trial)?;
+        Machine::new(Now::default(), trial(machine_config(&options)))?;
         let headers = options.machine.headers.clone();
         Ok(Self {
             shared: Arc::new(Shared {
@@ -264,6 +263,14 @@ impl Node {
         let mut machine = Machine::new(now, config)?;
         for group in groups {
             machine.join(now, group)?;
+        }
+        for group in &options.contest {
+            let group = Text::from(group.as_str());
+            machine.join(now, &group)?;
+            machine.contest(now, &group)?;
+        }
+        for (endpoint, public_key) in &options.peers {
+            machine.handle_endpoint(now, &Text::from(endpoint.as_str()), *public_key)?;
         }
         let beacons = machine.config().beacon_interval.is_some();
         let mut core = Core::new(machine, listener, candidates, options.beacon_port);
@@ -366,7 +373,10 @@ impl Node {
     }
 
     /// Says goodbye and waits for nothing.
-    fn begin_stop(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// In a forked child.
+    pub fn begin_stop(&self) -> Result<(), Error> {
         let now = clock::now();
         let mut state = self.state()?;
         match &mut *state {
@@ -397,9 +407,8 @@ impl Node {
                 if groups.contains(&group) {
                     return Ok(false);
                 }
-                let config = machine_config(&self.shared.options);
-                let trial = NodeConfig { advertise: Some("tcp://0.0.0.0:1".into()), ..config };
-                let mut machine = Machine::new(Now::default(), trial)?;
+                let config = trial(machine_config(&self.shared.options));
+                let mut machine = Machine::new(Now::default(), config)?;
                 for known in &*groups {
                     machine.join(Now::default(), known)?;
                 }
@@ -467,6 +476,33 @@ impl Node {
             let mut shouted = shouted?;
             full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
             Ok(shouted)
+        })
+    }
+
+    /// Has `tcp://host:port` as a peer, now and whenever it is not there. A node with keys needs that of the
+    /// peer.
+    ///
+    /// # Errors
+    /// It is no endpoint, it lacks its key, or the node does not run.
+    pub fn require_peer(&self, endpoint: &str, public_key: Option<[u8; 32]>) -> Result<(), Error> {
+        let endpoint = Text::from(endpoint);
+        self.run(|shared, core, now| {
+            core.machine.handle_endpoint(now, &endpoint, public_key)?;
+            shared.settle(core, now);
+            Ok(())
+        })
+    }
+
+    /// Wants to lead a group that it is in.
+    ///
+    /// # Errors
+    /// It is not in the group, or does not run.
+    pub fn contest(&self, group: &str) -> Result<(), Error> {
+        let group = Text::from(group);
+        self.run(|shared, core, now| {
+            core.machine.contest(now, &group)?;
+            shared.settle(core, now);
+            Ok(())
         })
     }
 
@@ -627,6 +663,12 @@ impl Drop for Node {
 /// What a machine is told, but for what is known at the start.
 fn machine_config(options: &NodeOptions) -> NodeConfig {
     NodeConfig { public_key: options.keys.as_ref().map(|keys| keys.public), ..options.machine.clone() }
+}
+
+/// The same with an address, which is not known before the start.
+fn trial(config: NodeConfig) -> NodeConfig {
+    let advertise = config.advertise.or_else(|| Some("tcp://0.0.0.0:1".into()));
+    NodeConfig { advertise, ..config }
 }
 
 /// `None`: all addresses.

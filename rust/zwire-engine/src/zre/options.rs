@@ -62,12 +62,14 @@ pub struct NodeOptions {
     pub bind: String,
     /// Ports for the mailbox; the first free one is taken. 0 leaves it to the system.
     pub mailbox: RangeInclusive<u16>,
-    /// Endpoints of peers that are asked without being found.
-    pub peers: Vec<String>,
+    /// Endpoints of peers that are asked without being found, and their CURVE keys.
+    pub peers: Vec<(String, Option<[u8; 32]>)>,
     /// Where to be a hub of gossip.
     pub gossip_bind: Vec<String>,
     /// Hubs of gossip.
     pub gossip_connect: Vec<String>,
+    /// Groups that it contests the leadership of.
+    pub contest: Vec<String>,
     /// With keys everything is encrypted, and who has none is not spoken to.
     pub keys: Option<Keys>,
     /// Whose keys are let in; nothing: everybody's.
@@ -103,6 +105,7 @@ impl NodeOptions {
             peers: Vec::new(),
             gossip_bind: Vec::new(),
             gossip_connect: Vec::new(),
+            contest: Vec::new(),
             keys: None,
             allow: None,
             high_water_mark: HIGH_WATER_MARK,

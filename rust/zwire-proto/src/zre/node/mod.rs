@@ -226,6 +226,18 @@ impl Node {
         Some(&self.peers.get(peer)?.session.as_ref()?.address)
     }
 
+    /// The name of a peer.
+    #[must_use]
+    pub fn peer_name(&self, peer: &Uuid) -> Option<&Text> {
+        Some(&self.peers.get(peer)?.session.as_ref()?.name)
+    }
+
+    /// Our DEALER to a peer, if there is one.
+    #[must_use]
+    pub fn dealer_of(&self, peer: &Uuid) -> Option<DealerId> {
+        Some(self.peers.get(peer)?.dealer.as_ref()?.id)
+    }
+
     /// The headers of a peer.
     #[must_use]
     pub fn peer_headers(&self, peer: &Uuid) -> Option<&[(Text, Text)]> {

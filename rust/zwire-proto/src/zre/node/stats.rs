@@ -40,3 +40,30 @@ pub struct NodeStats {
     /// Sessions that this node began anew.
     pub renewed: u64,
 }
+
+impl NodeStats {
+    /// The counters by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("beacons_out", self.beacons_out),
+            ("beacons_in", self.beacons_in),
+            ("beacons_own", self.beacons_own),
+            ("beacons_malformed", self.beacons_malformed),
+            ("beacons_security", self.beacons_security),
+            ("unanswered_dropped", self.unanswered_dropped),
+            ("peers_refused", self.peers_refused),
+            ("messages_out", self.messages_out),
+            ("messages_in", self.messages_in),
+            ("unknown_identities", self.unknown_identities),
+            ("before_hello", self.before_hello),
+            ("foreign_generation", self.foreign_generation),
+            ("hello_security", self.hello_security),
+            ("malformed", self.malformed),
+            ("gaps", self.gaps),
+            ("status_repaired", self.status_repaired),
+            ("groups_dropped", self.groups_dropped),
+            ("renewed", self.renewed),
+        ]
+        .into_iter()
+    }
+}
