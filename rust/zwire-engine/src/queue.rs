@@ -28,6 +28,8 @@ pub enum Overflow {
         /// How long a producer waits for a full queue.
         deadline: Duration,
     },
+    /// The producer waits for as long as it takes; nothing is dropped.
+    Hold,
     /// The oldest is dropped; nobody waits.
     DropOldest,
 }
@@ -177,6 +179,7 @@ impl<T: Weigh> Queue<T> {
                     return (Pushed::Dropped, Some(item));
                 }
             }
+            Overflow::Hold => {}
             Overflow::DropOldest => {
                 if self.full(&inner)
                     && let Some(old) = inner.items.pop_front()
@@ -189,11 +192,28 @@ impl<T: Weigh> Queue<T> {
         }
         inner.items.push_back(item);
         inner.bytes += weight;
-        if matches!(self.bounds.overflow, Overflow::Wait { .. }) && self.over(&inner) {
+        if self.bounds.overflow != Overflow::DropOldest && self.over(&inner) {
             out.0 = Pushed::Over;
         }
         inner.unsignalled = true;
         out
+    }
+
+    /// Hands over all that `items` gives, with one lock, to a queue that [holds](Overflow::Hold) its
+    /// producer: it may get over its bound by them. [`Self::signal`] follows.
+    pub fn push_all(&self, items: impl Iterator<Item = T>) -> Pushed {
+        debug_assert_eq!(self.bounds.overflow, Overflow::Hold);
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Pushed::Closed;
+        }
+        let inner_mut = &mut *inner;
+        for item in items {
+            inner_mut.bytes += item.weight();
+            inner_mut.items.push_back(item);
+            inner_mut.unsignalled = true;
+        }
+        if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
     }
 
     /// Tells the consumer what was pushed.
@@ -210,10 +230,13 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Waits until the queue is within its bounds. After the deadline it counts as stalled.
+    /// Waits until the queue is within its bounds. After the deadline, if it has one, it counts as stalled.
     pub async fn wait_space(&self) {
-        let Overflow::Wait { deadline } = self.bounds.overflow else { return };
-        let end = tokio::time::Instant::now() + deadline;
+        let end = match self.bounds.overflow {
+            Overflow::Wait { deadline } => Some(tokio::time::Instant::now() + deadline),
+            Overflow::Hold => None,
+            Overflow::DropOldest => return,
+        };
         let _waiting = Waiting::new(&self.waiting);
         loop {
             let notified = self.space_async.notified();
@@ -222,9 +245,14 @@ impl<T: Weigh> Queue<T> {
             if self.has_space() {
                 return;
             }
-            if tokio::time::timeout_at(end, notified).await.is_err() {
-                self.stall();
-                return;
+            match end {
+                None => notified.await,
+                Some(end) => {
+                    if tokio::time::timeout_at(end, notified).await.is_err() {
+                        self.stall();
+                        return;
+                    }
+                }
             }
         }
     }
@@ -456,6 +484,23 @@ mod tests {
     fn waiting(messages: usize, deadline_ms: u64) -> Arc<Queue<u32>> {
         let overflow = Overflow::Wait { deadline: Duration::from_millis(deadline_ms) };
         Queue::new(Bounds { messages, bytes: 1 << 20, overflow })
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_holds_drops_nothing() {
+        let queue = Queue::new(Bounds { messages: 4, bytes: 1 << 20, overflow: Overflow::Hold });
+        assert_eq!(queue.push_all(0..4), Pushed::Stored);
+        assert_eq!(queue.push_all(4..9), Pushed::Over);
+        assert_eq!(queue.push(9).0, Pushed::Over);
+        let waits = tokio::time::timeout(Duration::from_millis(50), queue.wait_space()).await;
+        assert!(waits.is_err(), "for as long as it takes");
+        let mut out = Vec::new();
+        queue.drain_into(&mut out, 100);
+        assert_eq!(out, (0..10).collect::<Vec<u32>>());
+        queue.wait_space().await;
+        assert_eq!(queue.dropped(), 0);
+        queue.close();
+        assert_eq!(queue.push_all(0..1), Pushed::Closed);
     }
 
     #[test]

@@ -64,6 +64,12 @@ pub struct Connection {
     reason: Mutex<Option<CloseReason>>,
 }
 
+/// A number that nothing else in this process has.
+pub(super) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A connection whose tasks do not run yet.
 pub(super) struct Fresh {
     pub(super) connection: Arc<Connection>,
@@ -78,14 +84,13 @@ impl Connection {
         config: &ConnectionConfig,
         waiting: VecDeque<Message>,
     ) -> io::Result<Fresh> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let Established { stream, remote, params, rest } = established;
         let now = clock::now();
         let mut tx = LinkTx::new(&params, config.tx, now);
         tx.restore(waiting);
         let rx = LinkRx::new(&params, config.rx, now);
         let connection = Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             birth: Birth::here(),
             socket_type: params.socket_type,
             version: params.version,
@@ -201,11 +206,17 @@ impl Connection {
         }
     }
 
+    /// Whether everything was given to the system.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.writer.is_flushed()
+    }
+
     /// Waits until everything was given to the system, at most `limit`. Whether it was.
     pub async fn flushed(&self, limit: Duration) -> bool {
         let end = clock::mono().saturating_add(limit);
         self.flush();
-        while !self.writer.is_flushed() {
+        while !self.is_flushed() {
             if self.is_closed() || clock::mono() >= end {
                 return false;
             }

@@ -10,12 +10,14 @@ mod establish;
 mod listener;
 mod outbound;
 mod reader;
+mod socket;
 mod writer;
 
 pub use connection::{Connection, ConnectionStats};
 pub use endpoint::InvalidEndpoint;
 pub use listener::Listener;
 pub use outbound::{Outbound, Reconnect};
+pub use socket::{Authenticator, Event, EventKind, Received, Socket, SocketError, SocketOptions, Unsent};
 
 use bytes::Bytes;
 use core::{pin::Pin, time::Duration};
@@ -182,6 +184,17 @@ impl CloseReason {
                     | HandshakeError::SocketType { .. }
             )
         )
+    }
+
+    /// Whether somebody was there and did not let us in. Under NULL a connection that is closed in its
+    /// handshake may also be one that came at a bad moment.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Handshake(error) => !error.is_temporary(),
+            Self::ClosedInHandshake { mechanism, .. } => *mechanism != Mechanism::NULL,
+            _ => false,
+        }
     }
 
     /// Whether the peer itself has said that it does not want us.

@@ -161,6 +161,13 @@ impl Outbound {
         state.waiting.len() + state.connection.as_ref().map_or(0, |connection| connection.queued())
     }
 
+    /// Whether everything was given to the system.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        let state = self.inner.state.lock();
+        state.waiting.is_empty() && state.connection.as_ref().is_none_or(|connection| connection.is_flushed())
+    }
+
     /// Gives up what waits for the next connection, and answers how much that was.
     pub fn clear(&self) -> usize {
         let mut state = self.inner.state.lock();

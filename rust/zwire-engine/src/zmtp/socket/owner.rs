@@ -1,0 +1,255 @@
+//! [`Ear`]: what a socket hears of the connections of one endpoint.
+
+use super::{
+    super::{CloseReason, Connection, ConnectionStats, Owner, Pause, Verdict},
+    EventKind, Machine, Received, Shared, State,
+};
+use crate::queue::Pushed;
+use bytes::Bytes;
+use core::sync::atomic::Ordering;
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Weak},
+};
+use zwire_proto::zmtp::{
+    link::{AuthRequest, Denial, Inbound, Message},
+    socket::{Admission, PeerKey},
+};
+
+/// Where connections come from.
+pub(super) enum Origin {
+    Listener { endpoint: String },
+    Outbound { endpoint: String, key: PeerKey },
+}
+
+pub(super) struct Ear {
+    shared: Weak<Shared>,
+    origin: Origin,
+}
+
+impl Ear {
+    pub(super) fn new(shared: &Arc<Shared>, origin: Origin) -> Self {
+        Self { shared: Arc::downgrade(shared), origin }
+    }
+
+    /// An endpoint keeps its key from one connection to the next.
+    fn key(&self, connection: &Connection) -> PeerKey {
+        match &self.origin {
+            Origin::Outbound { key, .. } => *key,
+            Origin::Listener { .. } => connection.id(),
+        }
+    }
+
+    fn endpoint(&self) -> &str {
+        match &self.origin {
+            Origin::Outbound { endpoint, .. } | Origin::Listener { endpoint } => endpoint,
+        }
+    }
+
+    /// What a ROUTER knows the connection by, or `None` when it has to go.
+    fn admit(&self, shared: &Shared, connection: &Arc<Connection>) -> Option<Bytes> {
+        let key = self.key(connection);
+        let named = connection.peer().identity.clone();
+        let mut guard = shared.state.lock();
+        let State { machine, pipes, .. } = &mut *guard;
+        let mut lost = None;
+        let identity = match machine {
+            Machine::Router(router) => match router.open(key, &named) {
+                Admission::Admitted(identity) => identity,
+                Admission::HandedOver { identity, loser } => {
+                    lost = pipes.get(&loser).and_then(|pipe| pipe.connection.clone());
+                    identity
+                }
+                Admission::Taken => {
+                    drop(guard);
+                    shared.tell(EventKind::IdentityTaken, self.endpoint(), Some(connection.remote()), named);
+                    return None;
+                }
+            },
+            Machine::Dealer(dealer) => {
+                dealer.open(key);
+                named
+            }
+            Machine::Pub(subscriptions) => {
+                // It says anew what it wants.
+                subscriptions.disconnect(key);
+                named
+            }
+            Machine::Sub(subscriber) => {
+                subscriber.prefixes().for_each(|prefix| connection.subscribe(prefix.clone()));
+                named
+            }
+        };
+        let pipe = pipes.entry(key).or_default();
+        pipe.connection = Some(connection.clone());
+        pipe.failure = None;
+        drop(guard);
+        if let Some(lost) = lost {
+            shared.tell(EventKind::HandedOver, self.endpoint(), Some(lost.remote()), identity.clone());
+            lost.close();
+        }
+        Some(identity)
+    }
+
+    fn subscriptions(&self, shared: &Shared, connection: &Connection, inbound: &mut Vec<Inbound>) {
+        let key = self.key(connection);
+        let mut state = shared.state.lock();
+        let Machine::Pub(subscriptions) = &mut state.machine else { return };
+        for item in inbound.drain(..) {
+            let result = match item {
+                Inbound::Subscribe(prefix) => subscriptions.subscribe(key, &prefix),
+                Inbound::Cancel(prefix) => Ok(subscriptions.cancel(key, &prefix)),
+                Inbound::Message(_) | Inbound::Ping(_) => Ok(false),
+            };
+            if let Err(error) = result {
+                tracing::warn!(remote = %connection.remote(), %error, "closing a subscriber");
+                connection.close();
+                return;
+            }
+        }
+    }
+}
+
+fn message(item: Inbound) -> Option<Message> {
+    match item {
+        Inbound::Message(message) => Some(message),
+        Inbound::Subscribe(_) | Inbound::Cancel(_) | Inbound::Ping(_) => None,
+    }
+}
+
+impl Owner for Ear {
+    fn authenticate(&self, remote: SocketAddr, request: &AuthRequest) -> Verdict {
+        let Some(shared) = self.shared.upgrade() else { return Verdict::Deny(Denial::Temporary) };
+        match &shared.options.authenticator {
+            Some(authenticator) => authenticator(remote, request),
+            // A mechanism that asks has to be answered by somebody.
+            None => Verdict::Deny(Denial::Refused),
+        }
+    }
+
+    fn opened(&self, connection: &Arc<Connection>) {
+        let shared = self.shared.upgrade().filter(|shared| !shared.ended.load(Ordering::Acquire));
+        let Some(shared) = shared else { return connection.close() };
+        let Some(identity) = self.admit(&shared, connection) else { return connection.close() };
+        shared.counters.connections.fetch_add(1, Ordering::Relaxed);
+        shared.tell(EventKind::Connected, self.endpoint(), Some(connection.remote()), identity);
+        shared.room.change();
+    }
+
+    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        let shared = self.shared.upgrade()?;
+        let key = self.key(connection);
+        let ignored = |count: usize| shared.counters.ignored.fetch_add(count as u64, Ordering::Relaxed);
+        let mut identity = Bytes::new();
+        {
+            match shared.socket_type() {
+                zwire_proto::zmtp::wire::SocketType::Dealer => {}
+                zwire_proto::zmtp::wire::SocketType::Pub => {
+                    self.subscriptions(&shared, connection, inbound);
+                    return None;
+                }
+                _ => match &mut shared.state.lock().machine {
+                    Machine::Router(router) => match router.identity(key) {
+                        Some(known) => identity = known.clone(),
+                        // It was handed over to another connection.
+                        None => {
+                            ignored(inbound.len());
+                            return None;
+                        }
+                    },
+                    Machine::Sub(subscriber) => {
+                        let before = inbound.len();
+                        inbound.retain(|item| match item {
+                            Inbound::Message(message) => {
+                                message.frames().first().is_some_and(|topic| subscriber.wants(topic))
+                            }
+                            _ => false,
+                        });
+                        ignored(before - inbound.len());
+                    }
+                    Machine::Dealer(_) | Machine::Pub(_) => {}
+                },
+            }
+        }
+        let messages = inbound.drain(..).filter_map(message);
+        let received = messages.map(|message| Received { identity: identity.clone(), message });
+        let pushed = shared.inbox.push_all(received);
+        shared.inbox.signal();
+        let inbox = shared.inbox.clone();
+        (pushed == Pushed::Over).then(|| -> Pause { Box::pin(async move { inbox.wait_space().await }) })
+    }
+
+    fn writable(&self, _: &Arc<Connection>) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.room.change();
+        }
+    }
+
+    fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let Some(connection) = connection else {
+            if let Origin::Outbound { key, .. } = &self.origin {
+                let mut state = shared.state.lock();
+                let over = state.pipes.get_mut(key).is_some_and(|pipe| {
+                    pipe.failure = Some(reason.clone());
+                    pipe.outbound.as_ref().is_some_and(|outbound| outbound.is_over())
+                });
+                if let (true, Machine::Dealer(dealer)) = (over, &mut state.machine) {
+                    dealer.close(*key);
+                }
+            }
+            shared.counters.failures.fetch_add(1, Ordering::Relaxed);
+            shared.tell(EventKind::Failed(reason.clone()), self.endpoint(), None, Bytes::new());
+            shared.room.change();
+            return;
+        };
+        add(&mut shared.counters.gone.lock(), &connection.stats());
+        let key = self.key(connection);
+        let (known, identity) = {
+            let mut guard = shared.state.lock();
+            let state = &mut *guard;
+            let current = state.pipes.get(&key).and_then(|pipe| pipe.connection.as_ref());
+            let known = current.is_some_and(|current| current.id() == connection.id());
+            let mut identity = connection.peer().identity.clone();
+            if known {
+                if let Machine::Router(router) = &mut state.machine {
+                    identity = router.close(key).unwrap_or(identity);
+                }
+                let keeps = state.pipes.get_mut(&key).and_then(|pipe| {
+                    pipe.connection = None;
+                    pipe.failure = Some(reason.clone());
+                    pipe.outbound.clone()
+                });
+                match keeps.filter(|outbound| !outbound.is_over()) {
+                    None => state.forget(key),
+                    Some(outbound) if shared.options.immediate => {
+                        outbound.clear();
+                        match &mut state.machine {
+                            Machine::Dealer(dealer) => dealer.close(key),
+                            Machine::Pub(subscriptions) => subscriptions.disconnect(key),
+                            Machine::Router(_) | Machine::Sub(_) => {}
+                        }
+                    }
+                    Some(_) => {}
+                }
+            }
+            (known, identity)
+        };
+        // One that never was ours was told of otherwise.
+        if known {
+            let remote = Some(connection.remote());
+            shared.tell(EventKind::Disconnected(reason.clone()), self.endpoint(), remote, identity);
+        }
+        shared.room.change();
+    }
+}
+
+/// Adds the counters of a connection to others.
+pub(super) fn add(sum: &mut ConnectionStats, more: &ConnectionStats) {
+    sum.tx_bytes += more.tx_bytes;
+    sum.tx_messages += more.tx_messages;
+    sum.tx_writes += more.tx_writes;
+    sum.rx_bytes += more.rx_bytes;
+    sum.rx_messages += more.rx_messages;
+    sum.rx_reads += more.rx_reads;
+}

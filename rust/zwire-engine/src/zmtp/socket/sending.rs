@@ -1,0 +1,317 @@
+//! Where messages go, and waiting until they can.
+
+use super::{super::CloseReason, Machine, Pipe, Shared, Socket, SocketError, State};
+use crate::{clock, error::Error, queue::INTERRUPT_PERIOD};
+use bytes::Bytes;
+use core::{sync::atomic::Ordering, time::Duration};
+use std::collections::HashMap;
+use zwire_proto::zmtp::{
+    link::{Message, PushError, Rejected},
+    socket::{PeerKey, Undealt},
+};
+
+/// A message that could not be sent now.
+#[derive(Debug)]
+pub struct Unsent {
+    message: Message,
+    error: Box<SocketError>,
+}
+
+impl Pipe {
+    fn try_send_many(
+        &self,
+        messages: &mut dyn Iterator<Item = Message>,
+        immediate: bool,
+    ) -> (usize, Option<Rejected>) {
+        match (&self.connection, &self.outbound) {
+            (None, Some(outbound)) if !immediate => outbound.try_send_many(messages),
+            (Some(connection), _) => match connection.try_send_many(messages) {
+                // It has just ended; the next one gets it.
+                (taken, Some(Rejected { message, error: PushError::Closed })) => match &self.outbound {
+                    Some(outbound) if !immediate => {
+                        let (more, rejected) =
+                            outbound.try_send_many(&mut core::iter::once(message).chain(messages));
+                        (taken + more, rejected)
+                    }
+                    _ => (taken, Some(Rejected { message, error: PushError::Closed })),
+                },
+                result => result,
+            },
+            _ => (0, messages.next().map(|message| Rejected { message, error: PushError::Closed })),
+        }
+    }
+
+    fn try_send(&self, message: Message, immediate: bool) -> Result<(), Rejected> {
+        let mut message = Some(message);
+        let (_, rejected) = self.try_send_many(&mut core::iter::from_fn(|| message.take()), immediate);
+        rejected.map_or(Ok(()), Err)
+    }
+}
+
+impl Socket {
+    /// Sends a message; a ROUTER takes its first frame for the identity. `timeout` is how long it may wait
+    /// for room (`None`: for as long as it takes); a PUB, and a ROUTER that is not mandatory, never wait.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub fn send(
+        &self,
+        message: Message,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SocketError> {
+        self.shared.check()?;
+        match self.shared.try_send(message) {
+            Ok(()) => Ok(()),
+            Err(unsent) => self.shared.wait_and_send(unsent, timeout, interrupted),
+        }
+    }
+
+    /// Sends a message if it needs not wait; else gives it back, for [`Self::send_again`].
+    ///
+    /// # Errors
+    /// The socket cannot be used.
+    pub fn try_send(&self, message: Message) -> Result<Option<Unsent>, SocketError> {
+        self.shared.check()?;
+        Ok(self.shared.try_send(message).err())
+    }
+
+    /// As [`Self::send`], for what [`Self::try_send`] has given back.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub fn send_again(
+        &self,
+        unsent: Unsent,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SocketError> {
+        self.shared.wait_and_send(unsent, timeout, interrupted)
+    }
+
+    /// Sends messages one after the other, with one lock and one write for many. `timeout` is for each that
+    /// has to wait. Answers how many were taken, also before an error.
+    pub fn send_many(
+        &self,
+        messages: &mut dyn Iterator<Item = Message>,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> (usize, Result<(), SocketError>) {
+        let mut taken = 0;
+        loop {
+            if let Err(error) = self.shared.check() {
+                return (taken, Err(error));
+            }
+            let (more, unsent) = self.shared.try_send_many(messages);
+            taken += more;
+            let Some(unsent) = unsent else { return (taken, Ok(())) };
+            if let Err(error) = self.shared.wait_and_send(unsent, timeout, interrupted) {
+                return (taken, Err(error));
+            }
+            taken += 1;
+        }
+    }
+}
+
+impl Shared {
+    fn try_send(&self, message: Message) -> Result<(), Unsent> {
+        let mut message = Some(message);
+        self.try_send_many(&mut core::iter::from_fn(|| message.take())).1.map_or(Ok(()), Err)
+    }
+
+    fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Unsent>) {
+        self.dirty.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        match state.machine {
+            Machine::Dealer(_) => self.deal(&mut state, messages),
+            Machine::Router(_) => {
+                drop(state);
+                let mut taken = 0;
+                for message in messages {
+                    match self.route(message) {
+                        Ok(()) => taken += 1,
+                        Err(unsent) => return (taken, Some(unsent)),
+                    }
+                }
+                (taken, None)
+            }
+            Machine::Pub(_) => {
+                drop(state);
+                (self.publish(messages), None)
+            }
+            Machine::Sub(_) => {
+                let socket_type = self.socket_type();
+                let error = Box::new(SocketError::Unsupported { socket_type, what: "send" });
+                (0, messages.next().map(|message| Unsent { message, error }))
+            }
+        }
+    }
+
+    /// To one after the other, by turns.
+    fn deal(
+        &self,
+        state: &mut State,
+        messages: &mut dyn Iterator<Item = Message>,
+    ) -> (usize, Option<Unsent>) {
+        let State { machine: Machine::Dealer(dealer), pipes, .. } = state else { return (0, None) };
+        let immediate = self.options.immediate;
+        if let Some(pipe) = dealer.only().and_then(|key| pipes.get(&key)) {
+            let (taken, rejected) = pipe.try_send_many(messages, immediate);
+            return (
+                taken,
+                rejected
+                    .map(|Rejected { message, .. }| Unsent { message, error: Box::new(SocketError::Full) }),
+            );
+        }
+        let mut taken = 0;
+        for message in messages {
+            let dealt = dealer.deal(message, |key, message| match pipes.get(&key) {
+                Some(pipe) => pipe.try_send(message, immediate).map_err(|rejected| rejected.message),
+                None => Err(message),
+            });
+            match dealt {
+                Ok(_) => taken += 1,
+                Err((message, why)) => {
+                    let error = match why {
+                        Undealt::Nobody => refusal(pipes).unwrap_or(SocketError::Nobody),
+                        Undealt::Full => Self::full(pipes),
+                    };
+                    return (taken, Some(Unsent { message, error: Box::new(error) }));
+                }
+            }
+        }
+        (taken, None)
+    }
+
+    /// Who waits for a server that does not let us in would wait in vain.
+    fn full(pipes: &HashMap<PeerKey, Pipe>) -> SocketError {
+        let nobody = pipes.values().all(|pipe| pipe.connection.is_none());
+        refusal(pipes).filter(|_| nobody).unwrap_or(SocketError::Full)
+    }
+
+    /// To the peer with that identity.
+    fn route(&self, message: Message) -> Result<(), Unsent> {
+        let (Some(identity), true) = (message.frames().first().cloned(), message.frames().len() > 1) else {
+            return Err(Unsent { message, error: Box::new(SocketError::NoIdentity) });
+        };
+        let connection = {
+            let state = self.state.lock();
+            let Machine::Router(router) = &state.machine else {
+                return Err(Unsent { message, error: Box::new(SocketError::NoIdentity) });
+            };
+            let pipe = router.route(&identity).and_then(|key| state.pipes.get(&key));
+            pipe.and_then(|pipe| pipe.connection.clone())
+        };
+        let rejected = match connection {
+            None => PushError::Closed,
+            Some(connection) => {
+                let mut frames = message.into_frames();
+                frames.remove(0);
+                // There was more than one.
+                let Some(rest) = Message::of(frames) else { return Ok(()) };
+                match connection.try_send(rest) {
+                    Ok(()) => return Ok(()),
+                    Err(Rejected { message: rest, error }) => {
+                        let frames = core::iter::once(identity.clone()).chain(rest.into_frames()).collect();
+                        return self.unrouted(frames, identity, error);
+                    }
+                }
+            }
+        };
+        self.unrouted(message.into_frames(), identity, rejected)
+    }
+
+    fn unrouted(&self, frames: Vec<Bytes>, identity: Bytes, why: PushError) -> Result<(), Unsent> {
+        let gone = matches!(why, PushError::Closed);
+        if let (true, Some(message)) = (self.options.mandatory, Message::of(frames)) {
+            let error = if gone { SocketError::Unreachable { identity } } else { SocketError::Full };
+            return Err(Unsent { message, error: Box::new(error) });
+        }
+        let counters = &self.counters;
+        let counter = if gone { &counters.dropped_unroutable } else { &counters.dropped_full };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// To everybody who wants it; who has no room goes without.
+    fn publish(&self, messages: &mut dyn Iterator<Item = Message>) -> usize {
+        let mut taken = 0;
+        let mut keys = Vec::new();
+        let mut runs: HashMap<PeerKey, (Pipe, Vec<Message>)> = HashMap::new();
+        {
+            let state = self.state.lock();
+            let Machine::Pub(subscriptions) = &state.machine else { return 0 };
+            for message in messages {
+                taken += 1;
+                let Some(topic) = message.frames().first() else { continue };
+                subscriptions.matches(topic, &mut keys);
+                let mut push = |key: PeerKey, message: Message| {
+                    if let Some(pipe) = state.pipes.get(&key) {
+                        runs.entry(key).or_insert_with(|| (pipe.clone(), Vec::new())).1.push(message);
+                    }
+                };
+                if let Some((last, others)) = keys.split_last() {
+                    others.iter().for_each(|key| push(*key, message.clone()));
+                    push(*last, message);
+                }
+            }
+        }
+        for (pipe, run) in runs.into_values() {
+            let mut run = run.into_iter();
+            loop {
+                let (sent, rejected) = pipe.try_send_many(&mut run, self.options.immediate);
+                if rejected.is_none() {
+                    break;
+                }
+                self.counters.dropped_full.fetch_add(1, Ordering::Relaxed);
+                if sent == 0 {
+                    // Nothing of it is taken any more.
+                    self.counters.dropped_full.fetch_add(run.len() as u64, Ordering::Relaxed);
+                    break;
+                }
+            }
+        }
+        taken
+    }
+
+    fn wait_and_send(
+        &self,
+        mut unsent: Unsent,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SocketError> {
+        let start = clock::mono();
+        let end = timeout.map(|timeout| start.saturating_add(timeout));
+        loop {
+            let waits = matches!(*unsent.error, SocketError::Full | SocketError::Nobody);
+            if !waits || timeout == Some(Duration::ZERO) {
+                return Err(*unsent.error);
+            }
+            let seen = self.room.changes();
+            // What has changed before this was seen by the next attempt.
+            match self.try_send(unsent.message) {
+                Ok(()) => return Ok(()),
+                Err(again) => unsent = again,
+            }
+            let left = end.map(|end| end.saturating_sub(clock::mono()));
+            if left.is_some_and(|left| left.is_zero()) {
+                let after = timeout.unwrap_or_default();
+                return Err(Error::TimedOut { what: "sending", after }.into());
+            }
+            self.room.wait(seen, left.map_or(INTERRUPT_PERIOD, |left| left.min(INTERRUPT_PERIOD)));
+            if interrupted() {
+                return Err(Error::Interrupted.into());
+            }
+            self.check()?;
+        }
+    }
+}
+
+/// An endpoint that does not let us in.
+fn refusal(pipes: &HashMap<PeerKey, Pipe>) -> Option<SocketError> {
+    pipes.values().find_map(|pipe| {
+        let outbound = pipe.outbound.as_ref()?;
+        let reason = pipe.failure.clone().filter(CloseReason::is_refusal)?;
+        Some(SocketError::NotConnected { endpoint: outbound.endpoint().to_owned(), reason })
+    })
+}
