@@ -17,7 +17,11 @@ fn unpack(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/captures").join(name);
     let compressed = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut file = Vec::new();
-    GzDecoder::new(&compressed[..]).read_to_end(&mut file).unwrap();
+    if name.ends_with(".xz") {
+        lzma_rs::xz_decompress(&mut &compressed[..], &mut file).unwrap();
+    } else {
+        GzDecoder::new(&compressed[..]).read_to_end(&mut file).unwrap();
+    }
     file
 }
 
@@ -65,7 +69,8 @@ fn frames(raw: &[u8]) -> Stream {
 }
 
 fn capture(name: &str) -> Capture {
-    let truth = String::from_utf8(unpack(&format!("{name}.truth.jsonl.gz"))).unwrap();
+    let format = if name == "zre-v2-chat" { "xz" } else { "gz" };
+    let truth = String::from_utf8(unpack(&format!("{name}.truth.jsonl.{format}"))).unwrap();
     let truth = truth.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut reader = CaptureReader::new();
     reader.push(unpack(&format!("{name}.pcap.gz")));

@@ -11,7 +11,7 @@ use zwire_proto::capture::{
 };
 
 /// Name, packets and TCP connections, as the notes beside the captures count them.
-const CAPTURES: [(&str, u64, usize); 19] = [
+const CAPTURES: [(&str, u64, usize); 21] = [
     ("zenoh-bulk.pcap", 349, 1),
     ("zenoh-compression.pcap", 139, 1),
     ("zenoh-declared-keyexpr.pcap", 596, 3),
@@ -26,6 +26,8 @@ const CAPTURES: [(&str, u64, usize); 19] = [
     ("zenoh-router.pcapng", 342, 2),
     ("zenoh-scouting.pcap", 142, 4),
     ("zenoh-udp.pcap", 305, 0),
+    ("zmtp-curve.pcap", 224, 12),
+    ("zmtp-null.pcap", 503, 11),
     ("zre-draft-curve.pcap", 56, 2),
     ("zre-draft-election.pcap", 183, 6),
     ("zre-v1-rfc20.pcap", 412, 13),
