@@ -537,13 +537,14 @@ class ArrowBatch:
 
 @final
 class Decoder:
-    """Reads captures and gives what is Zenoh in them."""
+    """Reads captures and gives what is Zenoh, ZMTP and ZRE in them."""
 
     def __new__(
         cls,
         sources: Sequence[str | PathLike[str] | Buffer],
         *,
         ports: Sequence[int] = ...,
+        keys: Sequence[bytes] = ...,
         max_rows: int = 32_768,
         max_bytes: int = ...,
     ) -> Self: ...

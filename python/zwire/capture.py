@@ -1,30 +1,37 @@
-"""Captured traffic: what is Zenoh in pcap and pcapng files, as Arrow batches or lines.
+r"""Captured traffic: what is Zenoh, ZMTP and ZRE in pcap and pcapng files, as Arrow batches or lines.
 
 >>> from zwire.capture import decode
 >>> for batch in decode("traffic.pcap.gz"):  # doctest: +SKIP
 ...     print(pyarrow.record_batch(batch).to_pydict())
 
-Each network, scouting and session message is a row; so is each place where bytes of a session could not be
-decoded. Whatever else the capture holds is left alone.
+Each message is a row; so is each place where bytes that belong to one of the protocols could not be decoded.
+Whatever else the capture holds is left alone.
 
 ==================  =================================================================================
 Column              Holds
 ==================  =================================================================================
 ``ts``              when the last byte was captured; in JSON Lines seconds since the UNIX epoch
 ``src``, ``dst``    ``ip:port`` of sender and receiver
-``protocol``        ``zenoh``
-``message``         ``push``, ``request``, ``response``, ``response_final``, ``declare``, ``undeclare``,
-                    ``interest``, ``oam``; ``scout``, ``hello``; ``init``, ``open``, ``close``, ``join``;
-                    ``error``
+``protocol``        ``zenoh``; ``zre``, ``zrelog``; ``zmtp`` for what other applications say over it, and for
+                    what its sockets say; null where the capture file is damaged
+``message``         Zenoh: ``push``, ``request``, ``response``, ``response_final``, ``declare``,
+                    ``undeclare``, ``interest``, ``oam``; ``scout``, ``hello``; ``init``, ``open``,
+                    ``close``, ``join``. ZRE: ``beacon``, ``hello``, ``whisper``, ``shout``, ``join``,
+                    ``leave``, ``ping``, ``ping_ok``, ``goodbye``, ``elect``, ``leader``; ``gossip``. ZRE/LOG:
+                    ``log``. ZMTP: ``greeting``, ``command``, ``message``. Everywhere: ``error``
 ``kind``            ``put`` or ``del`` of a push; ``query`` of a request; ``put``, ``del`` or ``err`` of a
                     response; a declaration's noun (``subscriber``, ``queryable``, ``token``, ``keyexpr``,
-                    ``final``); an interest's mode; ``syn`` or ``ack`` of init and open
+                    ``final``); an interest's mode; ``syn`` or ``ack`` of init and open. Of ZRE the generation
+                    (``20``, ``zyre1``, ``36``, ``43``), of a beacon ``goodbye`` or null, of a gossip and a
+                    log what happened; of a ZMTP command its name, of a greeting the mechanism, ``encrypted``
+                    of a frame that no key has opened
 ``key``             the full key expression, with what was declared filled in
 ``scope``,          the key as on the wire, where its declaration is not in the capture and ``key`` is
 ``suffix``          null for that
-``payload``         bytes; base64 in JSON Lines, as is ``attachment``
+``payload``         bytes; base64 in JSON Lines, as are ``attachment`` and ``content``. Of a ZMTP command what
+                    follows its name: the topic of ``subscribe`` and ``cancel``, the context of ``ping``
 ``encoding``        ``name`` or ``name;schema``
-``timestamp``       ``instant/zid``, the instant as in RFC 3339
+``timestamp``       ``instant/zid``, the instant as in RFC 3339; of a log the instant
 ``attachment``      bytes
 ``priority``        0 (control) to 7 (background)
 ``congestion``      ``drop``, ``block``, ``block_first``
@@ -33,8 +40,28 @@ Column              Holds
 ``parameters``      of a query, as are ``consolidation`` (``auto``, ``none``, ``monotonic``, ``latest``) and
                     ``target`` (``best_matching``, ``all``, ``all_complete``)
 ``sn``              sequence number of the frame; initial one of ``open``
+``peer``            UUID of the node of ZRE that sent it, 32 upper-case hexadecimal digits; of a gossip that
+                    of the node it is about
+``name``            of a HELLO of ZRE; null of nodes that have none (before 36/ZRE)
+``address``         where the node listens, ``tcp://ip:port``: of a HELLO, a beacon, a gossip
+``group``           of shout, join, leave, elect and leader
+``sequence``        number of a message of ZRE
+``status``          how often the node joined or left a group: of hello, join and leave
+``groups``          those of a HELLO, a list of strings
+``headers``         names and values, a map (an object in JSON Lines): the headers of a HELLO; the properties
+                    of a ZMTP handshake; ``X-PUBLICKEY`` of a beacon; ``level``, ``node`` and ``peer``
+                    (hashes) of a log; ``challenger`` of elect, ``leader`` of leader; ``key``, ``value`` and
+                    ``ttl`` of a gossip
+``content``         frames of a whisper, a shout or a ZMTP message, a list of bytes; the text of a log
 ``error``           what could not be decoded, and in ``offset`` where in the stream, datagram or file
 ==================  =================================================================================
+
+Texts of ZRE and ZMTP have no declared character set; one that is not UTF-8 is written with ``\xNN``.
+
+A ZMTP connection is known by its greeting, on any port. One whose greeting is not in the capture is known
+by messages of ZRE, ZRE/LOG or zgossip and by commands, and a row with ``error`` says that its beginning is
+missing: its messages have no ``peer``. Under CURVE the handshake is decoded and the rest is ``encrypted``,
+unless ``keys`` are given.
 """
 
 from __future__ import annotations
@@ -80,6 +107,7 @@ class Frame(NamedTuple):
 def decode(
     *sources: Source,
     ports: Iterable[int] = (),
+    keys: Iterable[str | Buffer] = (),
     max_rows: int = 32_768,
     max_bytes: int = 8 << 20,
 ) -> Decoder:
@@ -89,6 +117,9 @@ def decode(
         sources: Paths of pcap or pcapng files, or buffers that hold one each; compressed by gzip or not.
         ports: TCP and UDP ports on which everything is Zenoh. Elsewhere a session is recognised by its
             handshake, or without one by a run of plausible batches.
+        keys: Secret CURVE keys, each as Z85 (40 characters), as 64 hexadecimal digits, or as 32 bytes. What
+            is said on a connection opens with the transient secret of one of its ends; with that of the
+            client a permanent secret of the server is needed as well. At most 1,024.
         max_rows: Most rows of a batch.
         max_bytes: Most bytes of a batch, about; a message that is larger makes a batch of its own.
 
@@ -99,8 +130,30 @@ def decode(
     Raises:
         DecodeError: A source is no capture. Damage further on in a file is a row.
         OSError: A source cannot be read.
+        ValueError: A key is none, or an option is out of its bounds.
     """
-    return Decoder(list(sources), ports=list(ports), max_rows=max_rows, max_bytes=max_bytes)
+    secrets = [_key(key) for key in keys]
+    return Decoder(list(sources), ports=list(ports), keys=secrets, max_rows=max_rows, max_bytes=max_bytes)
+
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def _key(key: str | Buffer) -> bytes:
+    """Give the 32 bytes of a key; the text of one that is none is not repeated."""
+    if not isinstance(key, str):
+        octets = bytes(key)
+    elif len(key) == 64:
+        octets = bytes.fromhex(key)
+    elif len(key) == 40 and not set(key) - set(_Z85):
+        words = [key[at : at + 5] for at in range(0, 40, 5)]
+        values = [sum(_Z85.index(c) * 85 ** (4 - i) for i, c in enumerate(word)) for word in words]
+        octets = b"".join(value.to_bytes(4, "big") for value in values if value < 1 << 32)
+    else:
+        octets = b""
+    if len(octets) != 32:
+        raise ValueError("a CURVE key is 40 characters of Z85, 64 hexadecimal digits or 32 bytes")
+    return octets
 
 
 def decode_frames(

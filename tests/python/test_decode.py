@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -48,6 +49,15 @@ FIELDS = [
     "consolidation",
     "target",
     "sn",
+    "peer",
+    "name",
+    "address",
+    "group",
+    "sequence",
+    "status",
+    "groups",
+    "headers",
+    "content",
     "error",
     "offset",
 ]
@@ -62,11 +72,16 @@ NAMES = [
     "old-version",
     "udp",
     "scouting",
+    "zre-v2-chat",
+    "zre-v1-rfc20",
+    "zre-draft-election",
+    "zmtp-null",
 ]
 
 
 def path(name):
-    (found,) = CAPTURES.glob(f"zenoh-{name}.pcap*.gz")
+    name = name if name.startswith("z") else f"zenoh-{name}"
+    (found,) = CAPTURES.glob(f"{name}.pcap*.gz")
     return found
 
 
@@ -86,6 +101,10 @@ def as_json(row):
     for field in ("payload", "attachment"):
         if row[field] is not None:
             row[field] = base64.b64encode(row[field]).decode()
+    if row["content"] is not None:
+        row["content"] = [base64.b64encode(frame).decode() for frame in row["content"]]
+    if row["headers"] is not None:
+        row["headers"] = dict(row["headers"])
     return row
 
 
@@ -113,6 +132,11 @@ def test_the_types_are_those_that_spark_takes():
         "scope": pa.int32(),
         "request_id": number,
         "sn": number,
+        "sequence": pa.int32(),
+        "status": pa.int32(),
+        "groups": pa.list_(pa.field("element", text)),
+        "headers": pa.map_(text, text),
+        "content": pa.list_(pa.field("element", pa.binary())),
         "offset": number,
     }
     assert {field.name: field.type for field in schema} == expected
@@ -186,6 +210,77 @@ def test_a_port_can_be_forced():
     )
 
 
+def mixed(names, seconds=1000):
+    """Captures of one machine, as one: the packets of all of them, a time apart."""
+    out = b""
+    for number, name in enumerate(names):
+        plain = gzip.decompress(path(name).read_bytes())
+        assert plain[:4] == b"\xd4\xc3\xb2\xa1"
+        out = out or plain[:24]
+        at = 24
+        while at < len(plain):
+            length = int.from_bytes(plain[at + 8 : at + 12], "little")
+            (time,) = struct.unpack_from("<I", plain, at)
+            out += struct.pack("<I", time + number * seconds) + plain[at + 4 : at + 16 + length]
+            at += 16 + length
+    return out
+
+
+def test_one_capture_may_hold_everything():
+    names = ["query", "zre-v2-chat", "zmtp-null", "udp", "zre-v1-zyre100"]
+    expected = [line for name in names for line in lines(decode(path(name)))]
+    found = lines(decode(mixed(names)))
+    assert {line["protocol"] for line in found} == {"zenoh", "zmtp", "zre", "zrelog"}
+
+    def essence(line):
+        return json.dumps({key: line[key] for key in line if key != "ts"})
+
+    assert sorted(map(essence, found)) == sorted(map(essence, expected))
+
+
+def secrets(name):
+    with gzip.open(CAPTURES / f"{name}.truth.jsonl.gz", "rt") as truth:
+        facts = [json.loads(line) for line in truth]
+    return [fact["secret_hex"] for fact in facts if fact["op"] == "key_pair"]
+
+
+def test_keys_open_what_is_said_under_curve(tmp_path, capsys):
+    sealed = lines(decode(path("zre-draft-curve")))
+    assert {line["kind"] for line in sealed if line["message"] == "message"} == {"encrypted"}
+    keys = secrets("zre-draft-curve")
+    opened = lines(decode(path("zre-draft-curve"), keys=keys))
+    (shout,) = [line for line in opened if line["message"] == "shout"]
+    assert (shout["group"], shout["content"]) == ("VAULT", [base64.b64encode(b"sealed").decode()])
+    assert not [line for line in opened if line["kind"] == "encrypted"]
+    # In any form, also by a file.
+    assert lines(decode(path("zre-draft-curve"), keys=map(bytes.fromhex, keys))) == opened
+    (tmp_path / "keys").write_text("\n".join(keys))
+    source = str(path("zre-draft-curve"))
+    assert main(["decode", source, "--format", "jsonl", "--curve-key", f"@{tmp_path}/keys"]) == 0
+    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == opened
+    one_by_one = [word for key in keys for word in ("--curve-key", key)]
+    assert main(["decode", source, "--format", "jsonl", *one_by_one]) == 0
+    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == opened
+
+
+def test_what_is_no_key_is_refused_without_being_shown(tmp_path, capsys):
+    # RFC 32 has no key, but what its text stands for.
+    z85 = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
+    decode(keys=[z85, bytes(32), "00" * 32])
+    for bad in ("", "hidden", z85[:-1], z85[:-1] + '"', "#" * 40, "g" * 64, bytes(31)):
+        with pytest.raises(ValueError, match=r"a CURVE key is|hexadecimal") as caught:
+            decode(keys=[bad])
+        assert not bad or repr(bad) not in str(caught.value)
+    with pytest.raises(ValueError, match="at most 1024"):
+        decode(keys=[bytes(32)] * 1025)
+    assert main(["decode", "x", "--curve-key", "hidden"]) == 2
+    err = capsys.readouterr().err
+    assert "a CURVE key is 40 characters" in err
+    assert "hidden" not in err
+    assert main(["decode", "x", "--curve-key", f"@{tmp_path}/missing"]) == 2
+    assert "missing: No such file" in capsys.readouterr().err
+
+
 def test_what_is_no_capture_is_an_error(tmp_path):
     with pytest.raises(DecodeError) as caught:
         list(decode(b"no capture at all"))
@@ -213,6 +308,7 @@ def test_a_cut_file_is_read_up_to_there():
     faults = [record for record in records if record["error"] and record["error"].startswith("capture file")]
     assert len(faults) == 1
     assert faults[0]["src"] is None
+    assert faults[0]["protocol"] is None
     assert faults[0]["offset"] > 0
 
 
@@ -297,7 +393,7 @@ def test_cli_says_that_it_found_nothing(format_, tmp_path, capsys):
     path.write_bytes(bytes.fromhex("d4c3b2a1 02000400 00000000 00000000 ffff0000 01000000"))
     assert main(["decode", str(path), "--format", format_, "-o", str(tmp_path / "out")]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"zwire decode: no Zenoh in {path}; --port N where its port is known"
+    assert line == f"zwire decode: no Zenoh and no ZMTP in {path}; --port N where its port is known"
 
 
 def test_cli_survives_a_closed_output(tmp_path):

@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import lzma
 from collections import Counter
 from pathlib import Path
 
@@ -149,6 +150,45 @@ def test_columns_can_be_chosen(spark):
             zs.decode(listed, "path", columns=columns)
 
 
+def test_zre_and_zmtp_are_rows_too(spark):
+    """Every shout and whisper that an application heard is a row, with its peer, group and content."""
+    source = str(CAPTURES / "zre-v2-chat.pcap.gz")
+    with lzma.open(CAPTURES / "zre-v2-chat.truth.jsonl.xz", "rt") as lines:
+        heard = [fact for fact in map(json.loads, lines) if fact.get("event") in ("SHOUT", "WHISPER")]
+    told = Counter(
+        (fact["event"].lower(), fact["from"], fact.get("group"), *map(base64.b64decode, fact["content_b64"]))
+        for fact in heard
+    )
+    assert told.total() == 92
+    by_row = spark.sparkContext.parallelize([source], 1).mapPartitions(zs.decode_partition()).collect()
+    by_column = zs.decode(zs.captures(spark, source), "path").collect()
+    for rows in (by_row, by_column):
+        contents = [row for row in rows if row.message in ("shout", "whisper")]
+        said = Counter((row.message, row.peer, row.group, *map(bytes, row.content)) for row in contents)
+        assert said == told
+        (hello, *_) = [row for row in rows if row.message == "hello" and row.name == "alice"]
+        assert hello.headers == {"X-ROLE": "leader", "X-CITY": "Zurich"}
+        assert (hello.kind, hello.sequence, hello.groups) == ("36", 1, [])
+        assert {row.protocol for row in rows} == {"zre", "zmtp"}
+    # What an RDD gives goes into a frame, and SQL sees the maps and lists.
+    frame = spark.createDataFrame(by_row, zs.schema.DECODE.ddl)
+    leaders = frame.where("headers['X-ROLE'] = 'leader'").select("peer").distinct().collect()
+    assert len(leaders) == 1
+    assert frame.where("size(content) > 1").count() == sum(len(row.content or ()) > 1 for row in by_row)
+
+
+def test_keys_go_with_the_function(spark):
+    source = str(CAPTURES / "zre-draft-curve.pcap.gz")
+    with gzip.open(CAPTURES / "zre-draft-curve.truth.jsonl.gz", "rt") as lines:
+        keys = [fact["secret_hex"] for fact in map(json.loads, lines) if fact["op"] == "key_pair"]
+    decoded = zs.decode(zs.captures(spark, source), "path", keys=keys)
+    (shout,) = decoded.where("message = 'shout'").collect()
+    assert [bytes(frame) for frame in shout.content] == [b"sealed"]
+    assert keys[0] not in repr(zs.decode_partition(keys=keys))
+    with pytest.raises(ValueError, match="a CURVE key is"):
+        zs.decode_partition(keys=["hidden"])
+
+
 def test_many_files_spread_over_partitions(spark, tmp_path):
     whole = Path(path("pubsub-basic")).read_bytes()
     for number in range(40):
@@ -209,7 +249,7 @@ def test_no_bad_file_ends_a_job(spark, tmp_path):
     errors = {row.file: row for row in rows if row.message == "error" and row.src is None}
     assert set(errors) == set(asked[:-1])
     none, empty, cut, cut_gzip, missing = (errors[name] for name in bad)
-    assert (none.protocol, none.kind, none.payload, none.offset) == ("zenoh", None, None, 0)
+    assert (none.protocol, none.kind, none.payload, none.offset) == (None, None, None, 0)
     magic = int.from_bytes(b"no c", "big")
     assert none.error == f"{bad[0]}: capture file magic: illegal value {magic} at offset 0"
     assert empty.error.startswith(f"{bad[1]}: capture file header")

@@ -1,11 +1,13 @@
 """Reads pcap and pcapng files, also compressed by gzip, and writes one record per message.
 
-Zenoh is recognised on any port, over TCP, UDP, multicast and WebSocket; other traffic is left alone. Bytes
-of a session that do not decode become a record that says where and why.
+Zenoh is recognised on any port, over TCP, UDP, multicast and WebSocket; so are ZMTP, ZRE with its beacons,
+ZRE/LOG and zgossip. Other traffic is left alone. Bytes that do not decode become a record that says where
+and why. What is said under CURVE is encrypted; its handshakes are told.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib.util
 import sys
@@ -18,7 +20,6 @@ from zwire.capture import Decoder, decode
 from zwire.cli import _options
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
@@ -35,7 +36,11 @@ examples:
   tcpdump -w - -U port 7447 | zwire decode -
       while it is captured
   zwire decode old.pcap --port 7447
-      a session that is too short to be recognised
+      a session of Zenoh that is too short to be recognised
+  zwire decode zre.pcap --format jsonl | jq 'select(.message == "shout") | [.peer, .group]'
+      who has shouted to which group
+  zwire decode secure.pcap --curve-key @secrets.txt
+      ZMTP under CURVE, with a file of secret keys
 """
 
 _BAR = 30
@@ -63,6 +68,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="everything on this TCP or UDP port is Zenoh; may be given several times",
     )
     parser.add_argument(
+        "--curve-key",
+        metavar="KEY",
+        type=_keys,
+        action="extend",
+        default=[],
+        help="secret CURVE key, Z85 or hexadecimal; @FILE for a file of them; may be given several times",
+    )
+    parser.add_argument(
         "-o", "--output", metavar="OUT", type=Path, help="write there, not to the standard output"
     )
 
@@ -77,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     files = ["/dev/stdin" if name == "-" else name for name in args.files]
     if args.output is not None and any(_same(args.output, name) for name in files):
         return _refuse(f"{args.output} is one of the captures: writing there would empty it", 2)
-    decoder = decode(*files, ports=args.port)
+    decoder = decode(*files, ports=args.port, keys=args.curve_key)
     with _options.stop_signals(), _progress(decoder, args.output), _output(args.output) as out:
         match args.format:
             case "text":
@@ -90,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
                 found = _parquet(decoder, out)
     if not found:
         hint = "" if args.port else "; --port N where its port is known"
-        _options.say(f"zwire decode: no Zenoh in {' '.join(args.files)}{hint}")
+        _options.say(f"zwire decode: no Zenoh and no ZMTP in {' '.join(args.files)}{hint}")
     return 0
 
 
@@ -107,6 +120,17 @@ def _port(text: str) -> int:
 
 
 _port.__name__ = "port"  # argparse says "invalid port value"
+
+
+def _keys(text: str) -> list[str]:
+    # Another error would be shown with the value, and that is a secret.
+    try:
+        keys = Path(text[1:]).read_text(encoding="ascii").split() if text.startswith("@") else [text]
+        decode(keys=keys)
+    except (OSError, ValueError) as error:
+        reason = f"{text[1:]}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise argparse.ArgumentTypeError(reason) from None
+    return keys
 
 
 def _refuse(problem: str, code: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 from urllib.parse import unquote, urlsplit
 
@@ -52,6 +52,15 @@ class DecodedRow(NamedTuple):
     consolidation: str | None
     target: str | None
     sn: int | None
+    peer: str | None
+    name: str | None
+    address: str | None
+    group: str | None
+    sequence: int | None
+    status: int | None
+    groups: list[str] | None
+    headers: dict[str, str] | None
+    content: list[bytes] | None
     error: str | None
     offset: int | None
     file: str | None
@@ -69,6 +78,7 @@ class DecodeKeywords(TypedDict, total=False):
     """Options of a decode by keyword."""
 
     ports: Iterable[int]
+    keys: Iterable[str | bytes]
     errors: OnBadCapture
     frames: Framing | None
     max_rows: int
@@ -80,6 +90,7 @@ class DecodeOptions:
     """How captures are decoded; it goes to the workers, so everything in it pickles."""
 
     ports: tuple[int, ...]
+    keys: tuple[str | bytes, ...] = field(repr=False)
     errors: OnBadCapture
     frames: Framing | None
     max_rows: int
@@ -89,12 +100,15 @@ class DecodeOptions:
         """Give the decoder of a file or of its bytes."""
         from zwire.capture import decode
 
-        return decode(source, ports=self.ports, max_rows=self.max_rows, max_bytes=self.max_bytes)
+        return decode(
+            source, ports=self.ports, keys=self.keys, max_rows=self.max_rows, max_bytes=self.max_bytes
+        )
 
 
 def decode_options(
     *,
     ports: Iterable[int] = (),
+    keys: Iterable[str | bytes] = (),
     errors: OnBadCapture = "rows",
     frames: Framing | None = None,
     max_rows: int = MAX_ROWS,
@@ -105,13 +119,15 @@ def decode_options(
         raise ValueError(f"errors must be one of rows, raise, not {errors!r}")
     if frames not in (None, "stream", "batch"):
         raise ValueError(f"frames must be one of stream, batch, not {frames!r}")
-    ports = tuple(ports)
-    if frames is not None and ports:
-        raise ValueError("ports are for captures: frames are Zenoh, all of them")
+    ports, keys = tuple(ports), tuple(keys)
+    if frames is not None:
+        for name, given in (("ports", ports), ("keys", keys)):
+            if given:
+                raise ValueError(f"{name} are for captures: frames are Zenoh, all of them")
     for port in ports:
         if not 0 < port < 1 << 16:
             raise ValueError(f"a port is 1 to 65535, not {port}")
-    made = DecodeOptions(ports, errors, frames, max_rows, max_bytes)
+    made = DecodeOptions(ports, keys, errors, frames, max_rows, max_bytes)
     made.open(b"")  # a decoder knows its own bounds
     return made
 
@@ -166,7 +182,6 @@ def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     reason = reason.removeprefix(f"{path}: ")
     row = {
-        "protocol": "zenoh",
         "message": "error",
         "error": reason if name is None else f"{name}: {reason}",
         "offset": problem.offset if isinstance(problem, DecodeError) else None,

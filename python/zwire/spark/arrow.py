@@ -259,10 +259,11 @@ def decode(
             columns ``src``, ``dst`` (strings) and ``ts`` (timestamp), those that are there.
         columns: Those of ``schema.DECODE`` that are wanted, by default all. Spark would convert what a later
             ``select`` throws away.
-        **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``errors``: ``rows`` (default)
-            makes a file that cannot be read, or is no capture, a row with ``message`` ``error``; ``raise``
-            ends the task there. Damage inside of a capture is always a row. ``frames``: ``stream`` for
-            pieces of streams, with lengths in front of batches, ``batch`` for a batch or datagram in each
+        **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``keys``: secret CURVE keys, see
+            :func:`zwire.capture.decode`; they travel to the workers with the function. ``errors``: ``rows``
+            (default) makes a file that cannot be read, or is no capture, a row with ``message`` ``error``;
+            ``raise`` ends the task there. Damage inside of a capture is always a row. ``frames``: ``stream``
+            for pieces of streams, with lengths in front of batches, ``batch`` for a batch or datagram in each
             row. ``max_rows`` (32,768) and ``max_bytes`` (8 MiB) of a batch.
 
     Raises:

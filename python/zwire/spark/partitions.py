@@ -116,8 +116,12 @@ class _DecodePartition:
         else:
             batches = read_frames(self.options, map(_frame, cast("Iterable[Framed]", partition)))
         for batch in batches:
-            cells = (column.to_pylist() for column in batch.columns)
+            cells = [column.to_pylist() for column in batch.columns]
+            cells[_HEADERS] = [None if pairs is None else dict(pairs) for pairs in cells[_HEADERS]]
             yield from map(DecodedRow._make, zip(*cells, strict=True))
+
+
+_HEADERS = DecodedRow._fields.index("headers")
 
 
 def _capture(captured: Captured) -> Capture:

@@ -1,6 +1,6 @@
 """Row schemas of everything that goes into Spark or comes out, each in one place.
 
-Flat columns, all nullable, and only types that Spark takes from Arrow without a conversion: no dictionaries,
+All columns are nullable, and only of types that Spark takes from Arrow without a conversion: no dictionaries,
 no unsigned integers, no nanoseconds. ``schema.REPLY.ddl`` is for SQL and ``createDataFrame``, ``.spark()``
 for ``mapInArrow``, ``.arrow()`` for pyarrow.
 """
@@ -73,6 +73,10 @@ def _arrow(schema: RowSchema) -> pa.Schema:
         "bigint": pa.int64(),
         "double": pa.float64(),
         "timestamp": pa.timestamp("us", "UTC"),
+        # As Spark names the items of an array.
+        "array<string>": pa.list_(pa.field("element", pa.string())),
+        "array<binary>": pa.list_(pa.field("element", pa.binary())),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
     }
     return pa.schema([pa.field(name, types[kind]) for name, kind in schema.columns])
 
@@ -80,17 +84,21 @@ def _arrow(schema: RowSchema) -> pa.Schema:
 def _spark(schema: RowSchema) -> StructType:
     from pyspark.sql import types
 
+    text, octets = types.StringType(), types.BinaryType()
     kinds = {
-        "string": types.StringType,
-        "binary": types.BinaryType,
-        "boolean": types.BooleanType,
-        "tinyint": types.ByteType,
-        "int": types.IntegerType,
-        "bigint": types.LongType,
-        "double": types.DoubleType,
-        "timestamp": types.TimestampType,
+        "string": text,
+        "binary": octets,
+        "boolean": types.BooleanType(),
+        "tinyint": types.ByteType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "double": types.DoubleType(),
+        "timestamp": types.TimestampType(),
+        "array<string>": types.ArrayType(text),
+        "array<binary>": types.ArrayType(octets),
+        "map<string,string>": types.MapType(text, text),
     }
-    return types.StructType([types.StructField(name, kinds[kind]()) for name, kind in schema.columns])
+    return types.StructType([types.StructField(name, kinds[kind]) for name, kind in schema.columns])
 
 
 PUT = RowSchema(
@@ -158,6 +166,15 @@ DECODE = RowSchema(
         ("consolidation", "string"),
         ("target", "string"),
         ("sn", "bigint"),
+        ("peer", "string"),
+        ("name", "string"),
+        ("address", "string"),
+        ("group", "string"),
+        ("sequence", "int"),
+        ("status", "int"),
+        ("groups", "array<string>"),
+        ("headers", "map<string,string>"),
+        ("content", "array<binary>"),
         ("error", "string"),
         ("offset", "bigint"),
         ("file", "string"),

@@ -26,6 +26,7 @@ use std::{
 use zwire_proto::{
     DecodeError,
     dissect::{Dissector, Options, Record, write_jsonl, write_text},
+    zmtp::crypto::SecretKey,
 };
 
 pub(crate) const STREAM_NAME: &CStr = c"arrow_array_stream";
@@ -192,7 +193,7 @@ impl Failure {
     }
 }
 
-/// Reads captures (pcap, pcapng, each also in gzip) and gives what is Zenoh in them.
+/// Reads captures (pcap, pcapng, each also in gzip) and gives what is Zenoh, ZMTP and ZRE in them.
 ///
 /// One after the other, in bounded memory. Take record batches (by iteration, or all of it by the
 /// Arrow C stream interface) or text, not both: each record is given once.
@@ -200,6 +201,7 @@ impl Failure {
 /// Args:
 ///     sources: Paths, or buffers that hold a file each.
 ///     ports: TCP and UDP ports on which everything is Zenoh, whatever it looks like.
+///     keys: Secret keys that open what is said under CURVE, each of 32 bytes.
 ///     max_rows: Most rows of a record batch.
 ///     max_bytes: Most bytes of payloads in a record batch, save one payload that is larger.
 #[pyclass(module = "zwire", frozen)]
@@ -213,20 +215,27 @@ pub(crate) struct Decoder {
 #[pymethods]
 impl Decoder {
     #[new]
-    #[pyo3(signature = (sources, *, ports=Vec::new(), max_rows=32_768, max_bytes=8 << 20))]
+    #[pyo3(signature = (sources, *, ports=Vec::new(), keys=Vec::new(), max_rows=32_768, max_bytes=8 << 20))]
     fn new(
         py: Python<'_>,
         sources: Vec<Bound<'_, PyAny>>,
         ports: Vec<u16>,
+        keys: Vec<[u8; 32]>,
         max_rows: usize,
         max_bytes: usize,
     ) -> PyResult<Self> {
         check_bounds(py, max_rows, max_bytes)?;
+        if keys.len() > MAX_KEYS {
+            return Err(errors::invalid(
+                py,
+                format!("{} keys are given, at most {MAX_KEYS} are tried", keys.len()),
+            ));
+        }
         let sources: VecDeque<_> = sources.iter().map(source).collect::<PyResult<_>>()?;
         let size = py.detach(|| sources.iter().map(Source::size).sum());
         let position = Arc::new(AtomicU64::new(0));
         let state = State {
-            options: Options { ports },
+            options: Options { ports, keys: keys.into_iter().map(SecretKey::new).collect() },
             sources,
             current: None,
             columns: Columns::new(max_rows, max_bytes),
@@ -287,6 +296,8 @@ impl Decoder {
     }
 }
 
+/// Most keys: each handshake is tried with each of them, which costs some 50 µs.
+const MAX_KEYS: usize = 1024;
 /// Most rows of a batch: far above what helps, far below what offsets can count.
 const MAX_ROWS: usize = 1 << 24;
 /// Most bytes of a batch: a payload of the largest size fits behind it within offsets of 31 bits.

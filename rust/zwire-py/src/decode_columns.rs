@@ -3,6 +3,7 @@
 //! Each value is copied once, from the capture into its column. Values that repeat are written in
 //! runs, and most fields of most records are null: those are runs too.
 
+use crate::decode_zmtp::{self, ZmtpColumns};
 use arrow_array::{
     ArrayRef, RecordBatch,
     builder::{
@@ -13,7 +14,10 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use core::{fmt::Write as _, net::SocketAddr};
 use std::sync::{Arc, LazyLock};
-use zwire_proto::{dissect::Record, zenoh::Encoding};
+use zwire_proto::{
+    dissect::{Protocol, Record},
+    zenoh::Encoding,
+};
 
 /// What a row costs beside its payload, about: enough that rows of nothing cannot grow without end.
 const ROW_BYTES: usize = 64;
@@ -44,10 +48,10 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         ("consolidation", DataType::Utf8),
         ("target", DataType::Utf8),
         ("sn", DataType::Int64),
-        ("error", DataType::Utf8),
-        ("offset", DataType::Int64),
     ];
-    Arc::new(Schema::new(columns.map(|(name, kind)| Field::new(name, kind, true)).to_vec()))
+    let last = [("error", DataType::Utf8), ("offset", DataType::Int64)];
+    let columns = columns.into_iter().chain(decode_zmtp::fields()).chain(last);
+    Arc::new(Schema::new(columns.map(|(name, kind)| Field::new(name, kind, true)).collect::<Vec<_>>()))
 });
 
 /// Rows in the making.
@@ -59,6 +63,7 @@ pub(crate) struct Columns {
     ts: Runs<i64, TimestampMicrosecondBuilder>,
     src: Runs<End, StringBuilder>,
     dst: Runs<End, StringBuilder>,
+    protocol: Runs<&'static str, StringBuilder>,
     message: Runs<&'static str, StringBuilder>,
     kind: Runs<&'static str, StringBuilder>,
     key: Column<StringBuilder>,
@@ -76,6 +81,7 @@ pub(crate) struct Columns {
     consolidation: Runs<&'static str, StringBuilder>,
     target: Runs<&'static str, StringBuilder>,
     sn: Runs<u32, Int64Builder>,
+    zmtp: ZmtpColumns,
     error: Column<StringBuilder>,
     offset: Column<Int64Builder>,
     scratch: String,
@@ -201,6 +207,7 @@ impl Columns {
             ts: Runs::new(times, |builder, time, count| builder.append_value_n(*time, count)),
             src: ends(),
             dst: ends(),
+            protocol: words(),
             message: words(),
             kind: words(),
             key: Column::default(),
@@ -227,6 +234,7 @@ impl Columns {
             sn: Runs::new(Int64Builder::new(), |builder, sn, count| {
                 builder.append_value_n((*sn).into(), count);
             }),
+            zmtp: ZmtpColumns::new(),
             error: Column::default(),
             offset: Column::default(),
             scratch: String::new(),
@@ -255,7 +263,8 @@ impl Columns {
             + payload.map_or(0, bytes::Bytes::len)
             + attachment.map_or(0, bytes::Bytes::len)
             + key.map_or(0, |key| key.prefix.len() + key.suffix.len())
-            + record.parameters().map_or(0, |text| text.len());
+            + record.parameters().map_or(0, |text| text.len())
+            + ZmtpColumns::bytes(record);
         if self.rows > 0 && (self.rows >= self.max_rows || self.bytes + bytes > self.max_bytes) {
             return false;
         }
@@ -265,6 +274,7 @@ impl Columns {
         self.ts.put(i64::try_from(record.time.as_micros()).ok().as_ref());
         self.src.put(src.as_ref());
         self.dst.put(dst.as_ref());
+        self.protocol.put(record.protocol().map(Protocol::name).as_ref());
         self.message.put(Some(&record.message()));
         self.kind.put(record.kind().as_ref());
         self.key.put(key, |builder, key| {
@@ -277,9 +287,9 @@ impl Columns {
         self.suffix.put(unresolved, |builder, key| builder.append_value(key.suffix.as_str()));
         self.payload.put(payload, |builder, bytes| builder.append_value(bytes));
         self.encoding.put(record.encoding());
-        self.timestamp.put(record.timestamp(), |builder, timestamp| {
+        self.timestamp.put(record.stamp(), |builder, stamp| {
             self.scratch.clear();
-            let _ = write!(self.scratch, "{timestamp}");
+            let _ = write!(self.scratch, "{stamp}");
             builder.append_value(&self.scratch);
         });
         self.attachment.put(attachment, |builder, bytes| builder.append_value(bytes));
@@ -291,6 +301,7 @@ impl Columns {
         self.consolidation.put(record.consolidation().as_ref());
         self.target.put(record.target().as_ref());
         self.sn.put(record.sn.as_ref());
+        self.zmtp.put(record);
         let fault = record.fault();
         self.error.put(fault, |builder, fault| {
             self.scratch.clear();
@@ -303,14 +314,12 @@ impl Columns {
 
     /// The rows so far as a batch; the next begins empty.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let mut protocol = StringBuilder::new();
-        protocol.append_value_n("zenoh", self.rows);
         (self.rows, self.bytes) = (0, 0);
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             self.ts.finish(),
             self.src.finish(),
             self.dst.finish(),
-            Arc::new(protocol.finish()),
+            self.protocol.finish(),
             self.message.finish(),
             self.kind.finish(),
             self.key.finish(),
@@ -328,9 +337,9 @@ impl Columns {
             self.consolidation.finish(),
             self.target.finish(),
             self.sn.finish(),
-            self.error.finish(),
-            self.offset.finish(),
         ];
+        columns.extend(self.zmtp.finish());
+        columns.extend([self.error.finish(), self.offset.finish()]);
         RecordBatch::try_new(SCHEMA.clone(), columns)
     }
 }

@@ -8,6 +8,7 @@ mod decode;
 mod decode_columns;
 mod decode_frames;
 mod decode_source;
+mod decode_zmtp;
 mod encoding;
 mod enums;
 mod errors;

@@ -356,7 +356,7 @@ proptest! {
             file[at] = value;
         }
         // Records may be written, whatever they hold.
-        let mut dissector = zwire_proto::dissect::Dissector::new(Options { ports: vec![7447] });
+        let mut dissector = zwire_proto::dissect::Dissector::new(Options { ports: vec![7447], ..Options::default() });
         dissector.push(file);
         dissector.finish();
         while let Ok(Some(record)) = dissector.poll_record() {

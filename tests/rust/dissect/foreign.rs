@@ -1,6 +1,6 @@
-//! What is not Zenoh gives no record, until a port says that it is.
+//! What is neither Zenoh nor ZMTP gives no record, until a port says that it is Zenoh.
 
-use super::run::{dissect, faults, file};
+use super::run::{dissect, faults};
 use proptest::prelude::*;
 use std::{net::SocketAddr, time::Duration};
 use zwire_proto::{
@@ -29,14 +29,6 @@ fn connection(client: &[u8], server: &[u8], open: bool, port: u16) -> bytes::Byt
 }
 
 #[test]
-fn captures_of_other_protocols_give_no_record() {
-    for name in ["zre-draft-curve", "zre-draft-election", "zre-v1-rfc20", "zre-v1-zyre100", "zre-v2-chat"] {
-        let records = dissect(&file(name), Options::default());
-        assert!(records.is_empty(), "{name}: {:?}", records.first());
-    }
-}
-
-#[test]
 fn streams_of_other_protocols_give_no_record() {
     let tls = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 500]].concat();
     let talks: [(&[u8], &[u8]); 7] = [
@@ -60,7 +52,7 @@ fn streams_of_other_protocols_give_no_record() {
 #[test]
 fn a_forced_port_makes_errors_of_them() {
     let garbage = [&[3u8, 0, 0x1f, 1, 2][..], &[3, 0, 0x1e, 1, 2]].concat();
-    let options = Options { ports: vec![7777] };
+    let options = Options { ports: vec![7777], ..Options::default() };
     let records = dissect(&connection(&garbage, &[], true, 7777), options.clone());
     assert!(!faults(&records).is_empty() && faults(&records).len() == records.len(), "{records:?}");
     assert!(dissect(&connection(&garbage, &[], true, 7778), options).is_empty());
@@ -72,7 +64,7 @@ fn a_forced_port_needs_no_handshake_and_no_run() {
     let frame = [6, 0, 0x25, 1, 0x1d, 1, 1, 0];
     for open in [true, false] {
         let one = connection(&frame, &[], open, 7777);
-        let records = dissect(&one, Options { ports: vec![7777] });
+        let records = dissect(&one, Options { ports: vec![7777], ..Options::default() });
         assert_eq!(records.iter().filter(|record| record.message() == "push").count(), 2, "{open}");
         assert!(dissect(&connection(&frame, &[], true, 7777), Options::default()).is_empty());
     }

@@ -8,3 +8,5 @@ mod frames;
 mod made;
 mod run;
 mod truth;
+mod zmtp;
+mod zre;

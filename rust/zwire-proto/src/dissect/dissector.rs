@@ -1,25 +1,33 @@
 //! [`Dissector`]: chunks of a capture file in, records out.
 
 use super::{
-    record::{Cause, Fault, Message, Record},
-    zenoh::{Datagram, Datagrams, Shared, Step, Stream},
+    follower::Follower,
+    record::{Cause, Fault, Message, Protocol, Record},
+    shared::{Place, Shared, Step},
+    zenoh::{Datagram, Datagrams},
 };
 use crate::{
     capture::{CaptureReader, Connection, ConnectionId, FlowEvent, FlowStats, Flows},
     error::DecodeError,
+    zmtp::crypto::{KeyPair, SecretKey},
+    zre::{DISCOVERY_PORT, wire::Beacon},
 };
 use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 use hashbrown::HashMap;
 
-/// What is to be taken for Zenoh.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is known beforehand.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Ports on which everything is Zenoh, whatever it looks like.
     pub ports: Vec<u16>,
+    /// Secrets that open what is said under CURVE: one of the two transient keys of a connection, and
+    /// where that is the key of the client also a permanent one of the server. How many there are is how
+    /// often each handshake is tried.
+    pub keys: Vec<SecretKey>,
 }
 
-/// Reads a capture file (pcap or pcapng) that arrives in chunks, and finds the Zenoh in it.
+/// Reads a capture file (pcap or pcapng) that arrives in chunks, and finds the Zenoh and the ZMTP in it.
 ///
 /// After each [`push`](Self::push), and after [`finish`](Self::finish), call
 /// [`poll_record`](Self::poll_record) until it gives `None`. Records hold slices of the chunks: a
@@ -28,7 +36,7 @@ pub struct Dissector {
     ports: Vec<u16>,
     reader: CaptureReader,
     flows: Flows,
-    streams: HashMap<ConnectionId, Stream>,
+    streams: HashMap<ConnectionId, Follower>,
     datagrams: Datagrams,
     shared: Shared,
     /// The connection that has just got bytes, or ended.
@@ -60,13 +68,14 @@ impl Dissector {
     /// A dissector at the start of a file.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        let keys = options.keys.into_iter().map(KeyPair::of).collect();
         Self {
             ports: options.ports,
             reader: CaptureReader::new(),
             flows: Flows::new(),
             streams: HashMap::new(),
             datagrams: Datagrams::default(),
-            shared: Shared::default(),
+            shared: Shared { keys, ..Shared::default() },
             active: None,
             lent: 0,
             packets: 0,
@@ -185,7 +194,7 @@ impl Dissector {
             dst: None,
             sn: None,
             prefix: None,
-            message: Message::Error(Fault { offset, cause }),
+            message: Message::Error(Fault { protocol: None, offset, cause }),
         });
     }
 
@@ -197,13 +206,13 @@ impl Dissector {
         match event {
             FlowEvent::Open { connection, from_start, .. } => {
                 let forced = self.is_forced(connection.client, connection.server);
-                self.streams.insert(connection.id, Stream::new(connection, from_start, forced));
+                self.streams.insert(connection.id, Follower::new(connection, from_start, forced));
             }
             FlowEvent::Data { timestamp, connection, direction, data, .. } => {
                 if let Some(stream) = self.streams.get_mut(&connection.id) {
-                    self.shared.undecided -= stream.waiting();
+                    self.shared.release(stream.waiting());
                     stream.handle_data(timestamp, direction, data);
-                    self.shared.undecided += stream.waiting();
+                    self.shared.claim(stream.waiting());
                     self.active = Some(Active { connection, ended: false });
                 }
             }
@@ -211,7 +220,8 @@ impl Dissector {
                 if let Some(stream) = self.streams.get_mut(&connection.id) {
                     let before = stream.waiting();
                     stream.handle_gap(timestamp, direction, offset, missing, &mut self.shared);
-                    self.shared.undecided = self.shared.undecided - before + stream.waiting();
+                    self.shared.release(before);
+                    self.shared.claim(stream.waiting());
                 }
             }
             FlowEvent::Close { connection, .. } => {
@@ -220,9 +230,28 @@ impl Dissector {
             FlowEvent::Datagram { timestamp, src, dst, data, missing } => {
                 let forced = self.is_forced(src, dst);
                 let datagram = Datagram { time: timestamp, src, dst, data, missing };
-                self.datagrams.handle(datagram, forced, &mut self.shared);
+                if forced || !self.beacon(&datagram) {
+                    self.datagrams.handle(datagram, forced, &mut self.shared);
+                }
             }
         }
+    }
+
+    /// Whether a datagram is of the discovery of ZRE.
+    fn beacon(&mut self, datagram: &Datagram) -> bool {
+        let Datagram { time, src, dst, ref data, .. } = *datagram;
+        if !data.starts_with(b"ZRE") {
+            return false;
+        }
+        let place = Place { time, src, dst, offset: 0 };
+        let record = match Beacon::decode(data) {
+            Ok(beacon) => place.record(Message::Beacon(beacon)),
+            // What others send to other ports is theirs.
+            Err(_) if ![src.port(), dst.port()].contains(&DISCOVERY_PORT) => return false,
+            Err(error) => place.fault_of(Protocol::Zre, error.offset as u64, Cause::Decode(error)),
+        };
+        self.shared.out.push_back(record);
+        true
     }
 
     fn step(&mut self) {
@@ -233,7 +262,8 @@ impl Dissector {
         };
         let before = stream.waiting();
         let step = if *ended { stream.finish(&mut self.shared) } else { stream.step(&mut self.shared) };
-        self.shared.undecided = self.shared.undecided - before + stream.waiting();
+        self.shared.release(before);
+        self.shared.claim(stream.waiting());
         if step == Step::Again {
             return;
         }
@@ -244,7 +274,7 @@ impl Dissector {
         if (foreign || *ended)
             && let Some(stream) = self.streams.remove(&connection.id)
         {
-            self.shared.undecided -= stream.waiting();
+            self.shared.release(stream.waiting());
             stream.forget(&mut self.shared);
         }
         self.active = None;

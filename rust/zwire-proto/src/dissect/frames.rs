@@ -2,7 +2,8 @@
 
 use super::{
     record::Record,
-    zenoh::{Datagram, Datagrams, Shared, Step, Stream},
+    shared::{Shared, Step},
+    zenoh::{Datagram, Datagrams, Stream},
 };
 use crate::capture::{Connection, ConnectionId, Direction, MAX_CONNECTIONS};
 use bytes::Bytes;

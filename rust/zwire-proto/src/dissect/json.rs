@@ -1,7 +1,11 @@
 //! Records as JSON Lines.
 
-use super::record::{Key, Record};
-use crate::zenoh::Encoding;
+use super::{
+    record::{Key, Protocol, Record},
+    said::{Headers, readable},
+};
+use crate::{zenoh::Encoding, zre::Uuid};
+use bytes::Bytes;
 use core::{fmt, net::SocketAddr, time::Duration};
 use std::io::Write as _;
 
@@ -11,18 +15,24 @@ use std::io::Write as _;
 /// | --- | --- |
 /// | `ts` | number: seconds since the UNIX epoch |
 /// | `src`, `dst` | string `ip:port` |
-/// | `protocol` | string `zenoh` |
+/// | `protocol` | string: [`Protocol::name`](super::Protocol::name), `null` for a damaged file |
 /// | `message`, `kind` | string: [`Record::message`], [`Record::kind`] |
 /// | `key` | string: the full key expression |
 /// | `scope`, `suffix` | number and string as on the wire, only where `key` could not be resolved |
 /// | `payload`, `attachment` | string: base64 |
 /// | `encoding` | string `name` or `name;schema` |
-/// | `timestamp` | string `rfc3339/zid` |
+/// | `timestamp` | string `rfc3339/zid`; of ZRE/LOG `rfc3339` |
 /// | `priority` | number: 0 (control) to 7 |
 /// | `congestion` | string `drop`, `block`, `block_first` |
 /// | `express` | boolean |
 /// | `request_id`, `sn` | number |
 /// | `parameters`, `consolidation`, `target` | string |
+/// | `peer` | string: UUID of a node of ZRE, 32 upper-case hexadecimal digits |
+/// | `name`, `address`, `group` | string; octets that are not UTF-8 with `\xNN` |
+/// | `sequence`, `status` | number |
+/// | `groups` | list of strings |
+/// | `headers` | object of strings |
+/// | `content` | list of strings: base64 |
 /// | `error`, `offset` | string and number: what did not decode, and where in the stream |
 pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
     /// A field, or its null as a constant.
@@ -41,7 +51,10 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
     seconds(record.time, out);
     field!("src", record.src, address);
     field!("dst", record.dst, address);
-    out.extend_from_slice(b",\"protocol\":\"zenoh\"");
+    field!("protocol", record.protocol(), |protocol: Protocol, out: &mut Vec<u8>| plain(
+        protocol.name(),
+        out
+    ));
     field!("message", Some(record.message()), plain);
     field!("kind", record.kind(), plain);
     field!("key", record.key(), |key: Key<'_>, out: &mut Vec<u8>| {
@@ -55,7 +68,7 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
     field!("suffix", unresolved.map(|key| key.suffix.as_str()), string);
     field!("payload", record.payload(), base64);
     field!("encoding", record.encoding(), encoding);
-    field!("timestamp", record.timestamp(), display);
+    field!("timestamp", record.stamp().as_ref(), display);
     field!("attachment", record.attachment(), base64);
     field!("priority", record.priority(), number);
     field!("congestion", record.congestion(), plain);
@@ -67,11 +80,59 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
     field!("consolidation", record.consolidation(), plain);
     field!("target", record.target(), plain);
     field!("sn", record.sn, number);
+    if record.is_of_zmtp() {
+        field!("peer", record.peer(), |uuid: Uuid, out: &mut Vec<u8>| display(&uuid, out));
+        field!("name", record.name(), octets);
+        field!("address", record.address().as_ref(), octets);
+        field!("group", record.group(), octets);
+        field!("sequence", record.sequence(), number);
+        field!("status", record.status(), number);
+        field!("groups", record.groups(), |groups, out: &mut Vec<u8>| list(groups, octets, out));
+        field!("headers", record.headers(), object);
+        field!("content", record.content(), |frames, out: &mut Vec<u8>| {
+            list(frames, |frame: &Bytes, out: &mut Vec<u8>| base64(frame, out), out);
+        });
+    } else {
+        out.extend_from_slice(NOT_OF_ZMTP);
+    }
     let fault = record.fault();
     // What is wrong is said in ASCII without quotes.
     field!("error", fault.map(|fault| &fault.cause), display);
     field!("offset", fault.map(|fault| fault.offset), number);
     out.extend_from_slice(b"}\n");
+}
+
+/// The fields that a message of Zenoh does not have.
+const NOT_OF_ZMTP: &[u8] = b",\"peer\":null,\"name\":null,\"address\":null,\"group\":null,\"sequence\":null,\
+    \"status\":null,\"groups\":null,\"headers\":null,\"content\":null";
+
+/// Octets that are a text if somebody meant well.
+fn octets(octets: &Bytes, out: &mut Vec<u8>) {
+    string(&readable(octets), out);
+}
+
+fn list<T>(items: &[T], write: impl Fn(&T, &mut Vec<u8>), out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+fn object(headers: Headers, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (index, (name, value)) in headers.0.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        string(&readable(name), out);
+        out.push(b':');
+        octets(value, out);
+    }
+    out.push(b'}');
 }
 
 /// An address as `ip:port`; the usual kind without the machinery of formatting.
@@ -204,7 +265,7 @@ fn base64(bytes: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Cause, Fault, Message};
+    use super::super::record::{Cause, Fault, Message, Protocol};
     use super::*;
     use crate::{
         Text,
@@ -242,7 +303,7 @@ mod tests {
         serde_json::from_str(&line).unwrap()
     }
 
-    const FIELDS: [&str; 23] = [
+    const FIELDS: [&str; 32] = [
         "ts",
         "src",
         "dst",
@@ -264,6 +325,15 @@ mod tests {
         "consolidation",
         "target",
         "sn",
+        "peer",
+        "name",
+        "address",
+        "group",
+        "sequence",
+        "status",
+        "groups",
+        "headers",
+        "content",
         "error",
         "offset",
     ];
@@ -322,7 +392,9 @@ mod tests {
                 "suffix": null, "payload": "dmFsdWU=", "encoding": "text/plain;utf8",
                 "timestamp": "1970-01-01T00:00:01.000000000Z/abc", "attachment": "", "priority": 5,
                 "congestion": "drop", "express": false, "request_id": null, "parameters": null,
-                "consolidation": null, "target": null, "sn": 7, "error": null, "offset": null,
+                "consolidation": null, "target": null, "sn": 7, "peer": null, "name": null,
+                "address": null, "group": null, "sequence": null, "status": null, "groups": null,
+                "headers": null, "content": null, "error": null, "offset": null,
             })
         );
         let value = line(&record(Message::Network(NetworkMessage::Push(push)), None));
@@ -330,6 +402,49 @@ mod tests {
             (&value["key"], &value["scope"], &value["suffix"]),
             (&Value::Null, &json!(3), &json!("/\"q"))
         );
+    }
+
+    #[test]
+    fn a_hello_a_log_and_a_beacon() {
+        use crate::zre::wire::{self, Address, Beacon, Body, Hello, Log, LogEvent};
+        let uuid: Uuid = "0F1E2D3C4B5A69788796A5B4C3D2E1F0".parse().unwrap();
+        let hello = Hello {
+            address: Address::Endpoint(Bytes::from_static(b"tcp://10.0.0.1:49152")),
+            groups: vec![Bytes::from_static(b"A"), Bytes::from_static(b"\xff")],
+            status: 2,
+            name: Bytes::from_static(b"edge\"1"),
+            headers: vec![(Bytes::from_static(b"X-A"), Bytes::from_static(b"1"))],
+        };
+        let message = wire::Message { sequence: 1, body: Body::Hello(hello) };
+        let generation = Some(crate::zre::Generation::Rfc36);
+        let zre = crate::dissect::ZreMessage { generation, peer: Some(uuid), message };
+        let value = line(&record(Message::Zre(Box::new(zre)), None));
+        let names: BTreeSet<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, BTreeSet::from(FIELDS));
+        assert_eq!(
+            (&value["protocol"], &value["message"], &value["kind"]),
+            (&json!("zre"), &json!("hello"), &json!("36"))
+        );
+        assert_eq!(value["peer"], "0F1E2D3C4B5A69788796A5B4C3D2E1F0");
+        assert_eq!((&value["name"], &value["address"]), (&json!("edge\"1"), &json!("tcp://10.0.0.1:49152")));
+        assert_eq!((&value["sequence"], &value["status"]), (&json!(1), &json!(2)));
+        assert_eq!((&value["groups"], &value["headers"]), (&json!(["A", "\\xff"]), &json!({"X-A": "1"})));
+        assert_eq!((&value["group"], &value["content"]), (&Value::Null, &Value::Null));
+
+        let log =
+            Log { peer: 7, ..Log::info(LogEvent::SEND, 9, 0, Duration::from_millis(1_795_223_068_500), "x") };
+        let value = line(&record(Message::Log(Box::new(log)), None));
+        assert_eq!((&value["protocol"], &value["kind"]), (&json!("zrelog"), &json!("send")));
+        assert_eq!(value["timestamp"], "2026-11-21T01:04:28.500000000Z");
+        assert_eq!(value["headers"], json!({"level": "INFO", "node": "9", "peer": "7"}));
+        assert_eq!(value["content"], json!(["eA=="]));
+
+        let beacon = Beacon { uuid, port: 49152, public_key: None };
+        let value = line(&record(Message::Beacon(beacon), None));
+        assert_eq!((&value["message"], &value["kind"]), (&json!("beacon"), &Value::Null));
+        assert_eq!(value["address"], "tcp://127.0.0.1:49152");
+        let value = line(&record(Message::Beacon(Beacon { port: 0, ..beacon }), None));
+        assert_eq!((&value["kind"], &value["address"]), (&json!("goodbye"), &Value::Null));
     }
 
     #[test]
@@ -343,7 +458,7 @@ mod tests {
         assert_eq!((&value["consolidation"], &value["target"]), (&json!("auto"), &json!("best_matching")));
         assert_eq!((&value["payload"], &value["encoding"]), (&Value::Null, &Value::Null));
         let error = DecodeError { reading: "PUT payload", offset: 3, kind: DecodeErrorKind::Utf8 };
-        let fault = Fault { offset: 1000, cause: Cause::Decode(error) };
+        let fault = Fault { protocol: Some(Protocol::Zenoh), offset: 1000, cause: Cause::Decode(error) };
         let value = line(&record(Message::Error(fault), None));
         assert_eq!((&value["message"], &value["offset"]), (&json!("error"), &json!(1000)));
         assert_eq!(value["error"], "PUT payload: not UTF-8");

@@ -35,3 +35,9 @@ pub(super) const MAX_HELD_DATAGRAMS: usize = 1024;
 pub const MAX_DATAGRAM_SESSIONS: usize = 4096;
 /// How many addresses are remembered that have sent SCOUT, to recognise the HELLOs they get.
 pub(super) const MAX_SCOUTS: usize = 1024;
+/// What a frame of a ZMTP message costs beside its bytes.
+pub(super) const FRAME_BYTES: usize = 32;
+/// Most frames of a ZMTP message. Applications have some ten; what they cost is two MiB.
+pub const MAX_FRAMES: usize = 1 << 16;
+/// Bytes that tell whether a connection begins with a greeting of ZMTP.
+pub(super) const MAX_GREETING: usize = 64;

@@ -1,26 +1,34 @@
-//! Captured traffic to records: one per network, scouting or session message.
+//! Captured traffic to records: one per message.
 //!
 //! ```text
-//!  chunks of a file ─▶ CaptureReader ─▶ Flows ─┬─▶ Stream (TCP, WebSocket) ─┬─▶ Session ─▶ Record
-//!                                              └─▶ Datagrams (UDP) ─────────┘
+//!                                               ┌─▶ zenoh::Stream (TCP, WebSocket) ─┬─▶ Session ─▶ Record
+//!  chunks ─▶ CaptureReader ─▶ Flows ─┬─▶ Follower ─┴─▶ zmtp::Stream ─▶ ZRE ─▶ Record   │
+//!                                    └─▶ beacons, zenoh::Datagrams (UDP) ───────────────┘
 //! ```
 //!
-//! [`Dissector`] finds the Zenoh in a capture on whatever port it is, follows each session through
-//! compression, fragments and declared keys, and leaves everything else alone. Bytes that belong to a
-//! session and do not decode become a record too ([`Message::Error`]), and reading goes on at the next
-//! batch. Nothing that a capture holds ends the reading of it, and what is remembered of it is bounded
-//! by [`limits`]. [`FrameDissector`] does the same with bytes that are in no capture.
+//! [`Dissector`] finds the Zenoh and the ZMTP in a capture on whatever port they are and leaves everything
+//! else alone. It follows each session of Zenoh through compression, fragments and declared keys, and each
+//! connection of ZMTP through its handshake to the messages of ZRE, ZRE/LOG and zgossip in it. Bytes that
+//! belong to one of them and do not decode become a record too ([`Message::Error`]), and reading goes on
+//! at the next batch or frame. Nothing that a capture holds ends the reading of it, and what is remembered
+//! of it is bounded by [`limits`]. [`FrameDissector`] does the same with bytes of Zenoh that are in no
+//! capture.
 
 mod dissector;
+mod follower;
 mod frames;
 mod json;
 pub mod limits;
 mod record;
+mod said;
+mod shared;
 mod text;
 mod zenoh;
+mod zmtp;
 
 pub use dissector::{Dissector, Options};
 pub use frames::{Frame, FrameDissector, Framing};
 pub use json::write_jsonl;
-pub use record::{Cause, Fault, Key, Message, Record, Torn};
+pub use record::{Cause, Fault, Key, Message, Protocol, Record, Torn};
+pub use said::{Handshake, Headers, Said, Stamp, ZreMessage, readable};
 pub use text::write_text;

@@ -1,5 +1,6 @@
 //! [`Record`]: one message of a capture, as it was found.
 
+use super::said::{self, Said, ZreMessage};
 use crate::{
     Text,
     error::DecodeError,
@@ -10,12 +11,13 @@ use crate::{
             PushBody, QueryTarget, Reply, Response, ResponseBody, Scout, TransportOam, WireExpr,
         },
     },
+    zre::wire::{Beacon, Gossip, Log},
 };
 use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 use thiserror::Error;
 
-/// One network, scouting or session message of a capture, or what could not be decoded.
+/// One message of a capture, or what could not be decoded.
 ///
 /// Strings and payloads are slices of what was captured. Nothing is formatted before it is written;
 /// each field of the written form is a method here, `None` where a message does not have it.
@@ -57,13 +59,51 @@ pub enum Message {
     Scout(Scout),
     /// HELLO.
     Hello(Hello),
+    /// What one side of a connection of ZMTP has said and is not of ZRE.
+    Zmtp(Box<Said>),
+    /// A datagram of ZRE.
+    Beacon(Beacon),
+    /// A message between nodes of ZRE.
+    Zre(Box<ZreMessage>),
+    /// A message of ZRE/LOG.
+    Log(Box<Log>),
+    /// A message of zgossip, by which nodes of ZRE find each other.
+    Gossip(Box<Gossip>),
     /// Bytes that gave no message.
     Error(Fault),
+}
+
+/// What a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Zenoh.
+    Zenoh,
+    /// ZMTP, with whatever an application puts into it.
+    Zmtp,
+    /// ZRE, and how its nodes find each other.
+    Zre,
+    /// ZRE/LOG.
+    ZreLog,
+}
+
+impl Protocol {
+    /// Its name: `zenoh`, `zmtp`, `zre`, `zrelog`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zenoh => "zenoh",
+            Self::Zmtp => "zmtp",
+            Self::Zre => "zre",
+            Self::ZreLog => "zrelog",
+        }
+    }
 }
 
 /// Bytes that gave no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// Of what; `None` for what is wrong with the capture file itself.
+    pub protocol: Option<Protocol>,
     /// Where: the offset in the stream, in the datagram, or in the file.
     pub offset: u64,
     /// Why.
@@ -96,6 +136,44 @@ pub enum Cause {
     Skipped {
         /// How many.
         bytes: u64,
+    },
+    /// A frame that is longer than what is read, or for which there is no room.
+    #[error("frame of {len} bytes not read, {max} are possible")]
+    Frame {
+        /// What it announces.
+        len: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// A message of more frames than what is read.
+    #[error("message of more than {max} frames not read")]
+    Frames {
+        /// The bound.
+        max: usize,
+    },
+    /// A connection of ZMTP whose beginning is not in the capture.
+    #[error("the start of the connection is missing, its sender is not known, {bytes} bytes skipped")]
+    Joined {
+        /// How many bytes came before the first frame that was found.
+        bytes: u64,
+    },
+    /// Bytes in which no frame begins.
+    #[error("{bytes} bytes skipped up to the next frame")]
+    Unframed {
+        /// How many.
+        bytes: u64,
+    },
+    /// The stream ends inside a greeting, a frame or a message of several frames.
+    #[error("the capture ends inside a message, behind {bytes} bytes of it")]
+    Unfinished {
+        /// How many bytes of it there are.
+        bytes: u64,
+    },
+    /// A box of CURVE that does not open with the keys that opened those before it.
+    #[error("{command}: the box does not open")]
+    Sealed {
+        /// Where.
+        command: &'static str,
     },
     /// The stream or the datagram ends inside a batch.
     #[error("the capture ends inside a batch, behind {bytes} bytes of it")]
@@ -182,12 +260,30 @@ impl Record {
             Message::TransportOam(_) => "oam",
             Message::Scout(_) => "scout",
             Message::Hello(_) => "hello",
+            Message::Zmtp(said) => said.message(),
+            Message::Beacon(_) => "beacon",
+            Message::Zre(message) => message.message(),
+            Message::Log(_) => "log",
+            Message::Gossip(_) => "gossip",
             Message::Error(_) => "error",
         }
     }
 
+    /// What the message belongs to; `None` for what is wrong with the capture file itself.
+    #[must_use]
+    pub const fn protocol(&self) -> Option<Protocol> {
+        Some(match &self.message {
+            Message::Error(fault) => return fault.protocol,
+            Message::Zmtp(_) => Protocol::Zmtp,
+            Message::Beacon(_) | Message::Zre(_) | Message::Gossip(_) => Protocol::Zre,
+            Message::Log(_) => Protocol::ZreLog,
+            _ => Protocol::Zenoh,
+        })
+    }
+
     /// What kind of it: `put` or `del` of a push; `query` of a request; `put`, `del` or `err` of a
     /// response; the noun of a declaration; the mode of an interest; `syn` or `ack` of the handshake.
+    /// The name of a command of ZMTP, the generation of a message of ZRE, the event of ZRE/LOG.
     #[must_use]
     pub const fn kind(&self) -> Option<&'static str> {
         Some(match &self.message {
@@ -221,6 +317,11 @@ impl Record {
                     "ack"
                 }
             }
+            Message::Zmtp(said) => return said.kind(),
+            Message::Beacon(Beacon { port: 0, .. }) => "goodbye",
+            Message::Zre(message) => return message.kind(),
+            Message::Log(log) => return said::log_event(log.event),
+            Message::Gossip(gossip) => said::gossip_kind(gossip),
             _ => return None,
         })
     }
@@ -252,9 +353,13 @@ impl Record {
         if self.prefix.is_some() { None } else { self.wire_key() }
     }
 
-    /// The value of a put, a query, a reply or an error. `None` too if it was left in shared memory.
+    /// The value of a put, a query, a reply or an error; what follows the name of a command of ZMTP.
+    /// `None` too if it was left in shared memory.
     #[must_use]
     pub fn payload(&self) -> Option<&Bytes> {
+        if let Message::Zmtp(said) = &self.message {
+            return said.payload();
+        }
         let (shm, payload) = match self.data()? {
             Data::Body(PushBody::Put(put)) => (put.shm, &put.payload),
             Data::Body(PushBody::Del(_)) => return None,

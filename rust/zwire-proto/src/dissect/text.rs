@@ -1,6 +1,9 @@
 //! Records for people.
 
-use super::record::{Message, Record};
+use super::{
+    record::{Message, Protocol, Record},
+    said::Said,
+};
 use crate::zenoh::rfc3339::Instant;
 use std::io::Write as _;
 
@@ -18,6 +21,10 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     if let (Some(src), Some(dst)) = (record.src, record.dst) {
         write!(out, " {src} > {dst}")?;
     }
+    let protocol = record.protocol().filter(|protocol| *protocol != Protocol::Zenoh);
+    if let Some(protocol) = protocol {
+        write!(out, " {}", protocol.name())?;
+    }
     write!(out, " {}", record.message())?;
     if let Some(kind) = record.kind() {
         write!(out, " {kind}")?;
@@ -34,13 +41,7 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
         write!(out, "?{}", parameters.escape_debug())?;
     }
     if let Some(payload) = record.payload() {
-        write!(out, " {} B", payload.len())?;
-        if !payload.is_empty() {
-            write!(out, " \"{}\"", payload[..payload.len().min(SHOWN)].escape_ascii())?;
-        }
-        if payload.len() > SHOWN {
-            out.extend_from_slice(b"...");
-        }
+        bytes(payload, out)?;
     }
     if let Some(encoding) = record.encoding().filter(|encoding| !encoding.is_default()) {
         write!(out, " {}", encoding.to_string().escape_debug())?;
@@ -48,7 +49,7 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(attachment) = record.attachment() {
         write!(out, " attachment {} B", attachment.len())?;
     }
-    if let Some(timestamp) = record.timestamp() {
+    if let Some(timestamp) = record.stamp() {
         write!(out, " at {timestamp}")?;
     }
     if let (Some(priority), Some(congestion)) = (record.priority(), record.congestion()) {
@@ -61,6 +62,9 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
         write!(out, " {consolidation} {target}")?;
     }
     details(record, out)?;
+    if record.is_of_zmtp() {
+        of_zmtp(record, out)?;
+    }
     if let Some(sn) = record.sn {
         write!(out, " sn {sn}")?;
     }
@@ -68,6 +72,57 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
         write!(out, " at {}: {}", fault.offset, fault.cause)?;
     }
     out.push(b'\n');
+    Ok(())
+}
+
+/// How many bytes there are, and the first of them.
+fn bytes(bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+    write!(out, " {} B", bytes.len())?;
+    if !bytes.is_empty() {
+        write!(out, " \"{}\"", bytes[..bytes.len().min(SHOWN)].escape_ascii())?;
+    }
+    if bytes.len() > SHOWN {
+        out.extend_from_slice(b"...");
+    }
+    Ok(())
+}
+
+/// Octets that are a text if somebody meant well, on one line.
+fn shown(octets: &[u8]) -> String {
+    match core::str::from_utf8(octets) {
+        Ok(text) => text.escape_debug().to_string(),
+        Err(_) => octets.escape_ascii().to_string(),
+    }
+}
+
+/// What messages of Zenoh do not have.
+fn of_zmtp(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
+    if let Some(sequence) = record.sequence() {
+        write!(out, " #{sequence}")?;
+    }
+    if let Some(peer) = record.peer() {
+        write!(out, " {peer}")?;
+    }
+    for text in [record.name(), record.address().as_ref(), record.group()].into_iter().flatten() {
+        write!(out, " {}", shown(text))?;
+    }
+    if let Some(status) = record.status() {
+        write!(out, " status {status}")?;
+    }
+    for group in record.groups().unwrap_or_default() {
+        write!(out, " in {}", shown(group))?;
+    }
+    for (name, value) in record.headers().iter().flat_map(|headers| &headers.0) {
+        write!(out, " {}={}", shown(name), shown(value))?;
+    }
+    for frame in record.content().unwrap_or_default() {
+        bytes(frame, out)?;
+    }
+    if let Message::Zmtp(said) = &record.message
+        && let Said::Encrypted(len) = **said
+    {
+        write!(out, " {len} B")?;
+    }
     Ok(())
 }
 
@@ -92,7 +147,7 @@ fn details(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Cause, Fault};
+    use super::super::record::{Cause, Fault, Protocol};
     use super::*;
     use crate::zenoh::wire::{NetworkMessage, Push, PushBody, Put, WireExpr};
     use core::time::Duration;
@@ -120,7 +175,7 @@ mod tests {
             "1970-01-01T00:00:01.000005000Z 127.0.0.1:7447 > [::1]:1 push put p/k\\n 60 B \
              \"a\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\\xffa\\n\"... p5 drop\n"
         );
-        let fault = Fault { offset: 9, cause: Cause::Missing { bytes: 3 } };
+        let fault = Fault { protocol: Some(Protocol::Zenoh), offset: 9, cause: Cause::Missing { bytes: 3 } };
         assert!(
             line(Message::Error(fault), None).ends_with(" error at 9: 3 bytes are missing in the capture\n")
         );

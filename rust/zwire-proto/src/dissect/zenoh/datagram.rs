@@ -4,7 +4,8 @@ use super::{
     limits::{MAX_DATAGRAM_SESSIONS, MAX_HELD_DATAGRAMS, MAX_SCOUTS},
     plausible::{Proof, Run},
     record::{Cause, Message},
-    session::{Format, Place, Session, Shared, is_init},
+    session::{Format, Session, is_init},
+    shared::{Place, Shared},
     socket::{extend, format_of},
 };
 use crate::{

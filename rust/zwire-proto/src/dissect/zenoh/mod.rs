@@ -10,7 +10,8 @@ mod socket;
 mod stream;
 
 pub(super) use datagram::{Datagram, Datagrams};
-pub(super) use session::Shared;
-pub(super) use stream::{Step, Stream};
+pub(super) use keys::Total;
+pub(super) use reassembly::Budget;
+pub(super) use stream::Stream;
 
-use super::{limits, record};
+use super::{limits, record, shared};

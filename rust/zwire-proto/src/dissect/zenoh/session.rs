@@ -2,17 +2,17 @@
 
 use super::{
     keys::{Declared, Total, entity, owned},
-    limits::{MAX_BATCH, MAX_DECLARED_BYTES},
-    reassembly::{Budget, Channels, Lost, Whole},
+    limits::MAX_DECLARED_BYTES,
+    reassembly::{Channels, Lost, Whole},
     recent::Recent,
-    record::{Cause, Fault, Message, Record, declared_key},
+    record::{Cause, Message, Record, declared_key},
+    shared::{Place, Shared},
 };
 use crate::{
     Text,
     buf::Reader,
     zenoh::{
         Priority, Reliability,
-        link::Decompressor,
         wire::{
             BatchItem, BatchReader, Declaration, Fragment, Init, Mapping, NetworkMessage, Resolution,
             TransportMessage, WireExpr,
@@ -20,52 +20,6 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use core::{net::SocketAddr, time::Duration};
-use std::collections::VecDeque;
-
-/// What the sessions of a capture share.
-pub(in crate::dissect) struct Shared {
-    pub(in crate::dissect) out: VecDeque<Record>,
-    pub(in crate::dissect) budget: Budget,
-    pub(in crate::dissect) decompressor: Decompressor,
-    pub(in crate::dissect) declared: Total,
-    /// Bytes of streams that wait for the decision where batches begin.
-    pub(in crate::dissect) undecided: usize,
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        Self {
-            out: VecDeque::new(),
-            budget: Budget::default(),
-            decompressor: Decompressor::new(MAX_BATCH),
-            declared: Total::default(),
-            undecided: 0,
-        }
-    }
-}
-
-/// Where a batch was found.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::dissect) struct Place {
-    pub(in crate::dissect) time: Duration,
-    pub(in crate::dissect) src: SocketAddr,
-    pub(in crate::dissect) dst: SocketAddr,
-    /// Offset of the batch, behind its length prefix, in the stream or the datagram.
-    pub(in crate::dissect) offset: u64,
-}
-
-impl Place {
-    /// A record of this place.
-    pub(in crate::dissect) fn record(&self, message: Message) -> Record {
-        let (src, dst) = (Some(self.src), Some(self.dst));
-        Record { time: self.time, src, dst, sn: None, prefix: None, message }
-    }
-
-    pub(in crate::dissect) fn fault(&self, offset: u64, cause: Cause) -> Record {
-        self.record(Message::Error(Fault { offset, cause }))
-    }
-}
 
 /// The batch headers of a compressing session.
 const RAW: u8 = 0;

@@ -13,7 +13,8 @@ use super::{
     limits::{MAX_BATCH, MAX_UNDECIDED, MAX_UNDECIDED_TOTAL},
     plausible::{Proof, Search, search, search_start},
     record::Cause,
-    session::{Format, Place, Session, Shared, is_init},
+    session::{Format, Session, is_init},
+    shared::{DIRECTIONS, Place, Shared, Step},
     socket::{Batch, Next, Socket, may_be_joined},
 };
 use crate::{
@@ -22,8 +23,6 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
-
-const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 
 /// A connection that may carry Zenoh.
 #[derive(Debug)]
@@ -75,17 +74,6 @@ enum Phase {
     },
 }
 
-/// What has come of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dissect) enum Step {
-    /// A batch, or a decision: there may be more.
-    Again,
-    /// Nothing more without more bytes.
-    Done,
-    /// This is not Zenoh.
-    Foreign,
-}
-
 enum Start {
     Await,
     Init,
@@ -112,6 +100,15 @@ impl Stream {
 
     pub(in crate::dissect) const fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// Whether this has turned out to be Zenoh.
+    pub(in crate::dissect) const fn is_known(&self) -> bool {
+        match &self.kind {
+            Kind::Undecided => false,
+            Kind::Zenoh => true,
+            Kind::WebSocket(socket) => socket.is_zenoh(),
+        }
     }
 
     /// Whether these bytes begin another session with the same ends: INIT where the next batch begins, of

@@ -10,11 +10,17 @@ use crate::{
 };
 use bytes::Bytes;
 
+/// What a box of the handshake is for, in its nonce.
+pub(super) const HELLO: &[u8; 16] = b"CurveZMQHELLO---";
+pub(crate) const INITIATE: &[u8; 16] = b"CurveZMQINITIATE";
+pub(crate) const READY: &[u8; 16] = b"CurveZMQREADY---";
+pub(crate) const WELCOME: &[u8; 8] = b"WELCOME-";
+
 const OF_CLIENT: &[u8; 16] = b"CurveZMQMESSAGEC";
 const OF_SERVER: &[u8; 16] = b"CurveZMQMESSAGES";
 
 /// A nonce of 24 bytes: what it is for, and a count.
-pub(super) fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
+pub(crate) fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(purpose);
     nonce[16..].copy_from_slice(&count.to_be_bytes());
@@ -22,7 +28,7 @@ pub(super) fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
 }
 
 /// A nonce of 24 bytes: what it is for, and 16 random bytes.
-pub(super) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
+pub(crate) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..8].copy_from_slice(purpose);
     nonce[8..].copy_from_slice(random);
@@ -31,11 +37,11 @@ pub(super) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
 
 /// What a handshake leaves: the key between C' and S', and the last short nonce of each side.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
-    pub(super) key: SharedKey,
-    pub(super) server: bool,
-    pub(super) sent: u64,
-    pub(super) received: u64,
+pub(crate) struct Session {
+    pub(crate) key: SharedKey,
+    pub(crate) server: bool,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
 }
 
 impl Session {
@@ -44,7 +50,7 @@ impl Session {
         Sealer { key: self.key.clone(), purpose, last: self.sent }
     }
 
-    pub(super) fn opener(&self) -> Opener {
+    pub(crate) fn opener(&self) -> Opener {
         let purpose = if self.server { OF_CLIENT } else { OF_SERVER };
         Opener { key: self.key.clone(), purpose, last: self.received }
     }
@@ -71,21 +77,21 @@ impl Sealer {
 
 /// Takes frames out of their boxes.
 #[derive(Debug)]
-pub(super) struct Opener {
+pub(crate) struct Opener {
     key: SharedKey,
     purpose: &'static [u8; 16],
     last: u64,
 }
 
 /// A frame that was in a box.
-pub(super) struct Opened {
-    pub(super) more: bool,
-    pub(super) command: bool,
-    pub(super) body: Bytes,
+pub(crate) struct Opened {
+    pub(crate) more: bool,
+    pub(crate) command: bool,
+    pub(crate) body: Bytes,
 }
 
 impl Opener {
-    pub(super) fn open(&mut self, body: &Bytes) -> Result<Opened, LinkError> {
+    pub(crate) fn open(&mut self, body: &Bytes) -> Result<Opened, LinkError> {
         let message = curve::Message::decode(body)?;
         // "The receiver rejects a value not greater than the last"; gaps are allowed.
         if message.nonce <= self.last {

@@ -13,7 +13,7 @@ use crate::{
     buf::Reader,
     zmtp::{
         crypto::{KeyPair, PublicKey, SecretKey, SharedKey},
-        link::curve::{Session, long_nonce, short_nonce},
+        link::curve::{HELLO, INITIATE, READY, Session, WELCOME, long_nonce, short_nonce},
         wire::{
             Command, Mechanism, Metadata,
             curve::{COOKIE_LEN, Hello, Initiate, Ready, Welcome},
@@ -22,10 +22,6 @@ use crate::{
 };
 use bytes::Bytes;
 
-const HELLO: &[u8; 16] = b"CurveZMQHELLO---";
-const INITIATE: &[u8; 16] = b"CurveZMQINITIATE";
-const READY: &[u8; 16] = b"CurveZMQREADY---";
-const WELCOME: &[u8; 8] = b"WELCOME-";
 const COOKIE: &[u8; 8] = b"COOKIE--";
 const VOUCH: &[u8; 8] = b"VOUCH---";
 const VOUCH_LEN: usize = 96;
