@@ -138,6 +138,41 @@ def empty_batch(port: int) -> object:
         return alone.recv_batch(timeout=0)
 
 
+def test_many_messages_wait_for_room(port: int) -> None:
+    """More than a queue holds, in one call: nothing is lost, and nothing is out of order."""
+    count = 20_000
+    settings = {"high_water_mark": 100}
+    with make("one", port, **settings) as one, make("two", port) as two:
+        two.join("G")
+        meet(one, two)
+        one.wait_for_peers(1, PATIENCE, group="G")
+        sent = one.whisper_many(two.uuid, (b"%d" % number for number in range(count)))
+        assert sent == zre.Sent(count, count, 0, 0, 0)
+        batch = pa.record_batch({"content": [[b"%d" % number, b"x"] for number in range(count)]})
+        assert one.shout_many("G", batch) == zre.Sent(count, count, 0, 0, 0)
+        flat = pa.record_batch({"content": pa.array([b"flat"], pa.binary())})
+        assert one.shout_many("G", flat).queued == 1
+        got = []
+        while len(got) < 2 * count + 1:
+            got += [event.content for event in two.recv_many(65536, PATIENCE) if hasattr(event, "content")]
+        assert got[:count] == [[b"%d" % number] for number in range(count)]
+        assert got[count:-1] == [[b"%d" % number, b"x"] for number in range(count)]
+        assert got[-1] == [b"flat"]
+        assert one.shout_many("NONE", ["a", "b"]) == zre.Sent(2, 0, 0, 0, 0)
+        # Megabytes: the bound in bytes is waited for as well.
+        big = bytes(1 << 20)
+        assert one.whisper_many(two.uuid, [big] * 200).queued == 200
+        with pytest.raises(UnknownPeer):
+            one.whisper_many("0F" * 16, ["x"])
+        with pytest.raises(TypeError):
+            one.shout_many("G", [5])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="content"):
+            one.shout_many("G", pa.record_batch({"a": [1], "b": [2]}))
+        with pytest.raises(TypeError, match="list of binary"):
+            one.shout_many("G", pa.record_batch({"a": [1]}))
+        assert one.stats()["queue_full"] == 0
+
+
 def test_callbacks(port: int) -> None:
     seen: list[str] = []
     done = threading.Event()
@@ -385,6 +420,53 @@ def test_exit_without_stop(port: int) -> None:
         until(one, zre.Enter)
         until(one, zre.Exit)
         assert time.monotonic() - begin < PATIENCE
+
+
+def test_logs(port: int) -> None:
+    """What happens at a node goes to the collector that another one announces."""
+    with (
+        zre.LogCollector("tcp://127.0.0.1:*") as log,
+        make("one", port, collector=log.endpoint) as one,
+        make("two", port, log_traffic=True) as two,
+    ):
+        meet(one, two)
+        two.join("G")
+        until(one, zre.Join)
+        one.whisper(two.uuid, "x")
+        until(two, zre.Whisper)
+        two.leave("G")
+        until(one, zre.Leave)
+        node = zre.log_hash(two.endpoint.removeprefix("tcp://"))
+        peer = zre.log_hash(one.endpoint.removeprefix("tcp://"))
+        one.stop()
+        until(two, zre.Exit)
+        two.stop()
+        records = log.recv_many(100, PATIENCE)
+        deadline = time.monotonic() + PATIENCE
+        while {record.event for record in records} < {"JOIN", "LEAVE", "ENTER", "SEND", "RECV"}:
+            assert time.monotonic() < deadline, records
+            records += log.recv_many(100, 0.1)
+    assert {record.node for record in records} == {node}
+    assert {record.peer for record in records if record.event == "ENTER"} == {peer}
+    assert [record.data for record in records if record.event in {"JOIN", "LEAVE"}] == ["G", "G"]
+    assert all(record.level == "INFO" and abs(record.time - time.time()) < PATIENCE for record in records)
+    assert log.malformed == log.dropped == 0
+
+
+def test_a_log_sender() -> None:
+    with zre.LogCollector("tcp://127.0.0.1:*") as log, zre.LogSender("10.99.0.1:49152") as sender:
+        sender.connect(log.endpoint)
+        sender.log("INFO", "JOIN", "LOGGED", time=1795223068)
+        sender.log("ERROR", data="Grüße", peer="10.99.0.2:1")
+        first, second = log.recv(PATIENCE), log.recv(PATIENCE)
+        assert (first.level, first.event, first.node, first.peer) == ("INFO", "JOIN", 0xBECF, 0)
+        assert (first.time, first.data) == (1795223068, "LOGGED")
+        assert (second.level, second.event, second.data) == ("ERROR", "", "Grüße")
+        assert second.peer == zre.log_hash("10.99.0.2:1")
+        with pytest.raises(InvalidValue, match="level is one of"):
+            sender.log("DEBUG")
+        with pytest.raises(InvalidValue, match="event is one of"):
+            sender.log("INFO", "SLEEP")
 
 
 def test_hashes() -> None:

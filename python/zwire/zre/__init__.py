@@ -27,6 +27,9 @@ from zwire._zwire import (
     Join,
     Leader,
     Leave,
+    LogCollector,
+    LogRecord,
+    LogSender,
     MessagesLost,
     Shout,
     Silent,
@@ -37,7 +40,7 @@ from zwire._zwire import (
 from zwire._zwire import zre_keypair as keypair
 from zwire._zwire import zre_log_hash as log_hash
 from zwire.zre._config import Config
-from zwire.zre._node import Delivery, Node, Shouted
+from zwire.zre._node import Delivery, Node, Sent, Shouted
 
 __all__ = [
     "Config",
@@ -49,8 +52,12 @@ __all__ = [
     "Join",
     "Leader",
     "Leave",
+    "LogCollector",
+    "LogRecord",
+    "LogSender",
     "MessagesLost",
     "Node",
+    "Sent",
     "Shout",
     "Shouted",
     "Silent",

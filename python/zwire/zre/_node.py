@@ -15,10 +15,18 @@ if TYPE_CHECKING:
     import uuid as uuids
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from types import TracebackType
+    from typing import Protocol
 
     from typing_extensions import Buffer
 
-__all__ = ["Delivery", "Node", "Shouted"]
+    class ArrowArray(Protocol):
+        """What offers the Arrow C interface."""
+
+        def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+            """Hand over a schema and an array."""
+
+
+__all__ = ["Delivery", "Node", "Sent", "Shouted"]
 
 
 class Delivery(enum.StrEnum):
@@ -64,6 +72,22 @@ class Shouted:
     def refused(self) -> int:
         """Members whose generation has one frame per message."""
         return self.count(Delivery.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a batch: its messages, and how many copies of them had which outcome."""
+
+    messages: int
+    """Messages of the batch."""
+    queued: int
+    """Copies that are on their way."""
+    full: int
+    """Copies that found the queue of their peer full, and are lost."""
+    not_responding: int
+    """Copies for peers without a connection."""
+    refused: int
+    """Copies for peers whose generation has one frame per message."""
 
 
 class Node(ZreNode):
@@ -150,6 +174,44 @@ class Node(ZreNode):
         """
         outcomes = self._shout(group, content)
         return Shouted({peer: Delivery(outcome) for peer, outcome in outcomes.items()})
+
+    def whisper_many(
+        self,
+        peer: str | uuids.UUID,
+        contents: Iterable[str | Buffer | Iterable[str | Buffer]] | ArrowArray,
+        *,
+        patience: float = 10.0,
+    ) -> Sent:
+        """Send many messages to one peer, as fast as it takes them.
+
+        Unlike :meth:`whisper` this waits where as many messages as may wait for the peer do. A peer that
+        takes nothing for ``patience`` seconds loses messages, and its session begins anew.
+
+        Args:
+            peer: Its UUID.
+            contents: One frame, or several, for each message; or a record batch of Arrow with a column
+                ``content`` of binary, or of lists of binary.
+            patience: Seconds.
+
+        Raises:
+            UnknownPeer: It is not there.
+            InvalidValue: A content that peers could not be told; what was before it is sent.
+            UsageError: The node does not run.
+        """
+        return Sent(*self._send_many(peer, None, contents, patience))
+
+    def shout_many(
+        self,
+        group: str,
+        contents: Iterable[str | Buffer | Iterable[str | Buffer]] | ArrowArray,
+        *,
+        patience: float = 10.0,
+    ) -> Sent:
+        """Send many messages to each peer in a group, as fast as the slowest takes them.
+
+        As :meth:`whisper_many`. Whoever joins meanwhile gets what comes after.
+        """
+        return Sent(*self._send_many(None, group, contents, patience))
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Iterate over events in a running event loop; ends after STOP."""

@@ -334,7 +334,7 @@ pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 }
 
 /// A column of bytes, whatever their offsets; a slice of it shares the column's memory.
-struct Binaries {
+pub(crate) struct Binaries {
     values: Bytes,
     offsets: Offsets,
     nulls: Option<NullBuffer>,
@@ -355,7 +355,8 @@ impl AsRef<[u8]> for Owner {
 }
 
 impl Binaries {
-    fn new(column: &ArrayRef) -> Option<Self> {
+    /// `None`: the column is none of bytes or text.
+    pub(crate) fn new(column: &ArrayRef) -> Option<Self> {
         let any = column.as_any();
         let (values, offsets) = if let Some(array) = any.downcast_ref::<BinaryArray>() {
             (array.values(), Offsets::Short(array.offsets().clone()))
@@ -372,7 +373,8 @@ impl Binaries {
     }
 
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "offsets of a valid array")]
-    fn get(&self, row: usize) -> Option<Bytes> {
+    /// The bytes of a row; `None` where it is null.
+    pub(crate) fn get(&self, row: usize) -> Option<Bytes> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }

@@ -36,6 +36,7 @@ mod zid;
 mod zre;
 mod zre_arrow;
 mod zre_events;
+mod zre_log;
 mod zre_settings;
 
 use pyo3::prelude::*;
@@ -75,6 +76,7 @@ mod _zwire {
         zre_events::{
             Enter, Evasive, Event, Exit, Join, Leader, Leave, MessagesLost, Shout, Silent, Stop, Whisper,
         },
+        zre_log::{LogCollector, LogRecord, LogSender},
     };
 
     #[pymodule_init]

@@ -16,7 +16,10 @@ use pyo3::{
     types::{PyDict, PyString},
 };
 use std::sync::{Arc, Weak};
-use zwire_engine::{Error, zre::Node as Engine};
+use zwire_engine::{
+    Error,
+    zre::{Node as Engine, Target},
+};
 use zwire_proto::zre::{
     Uuid,
     node::{Delivery, Node as Machine},
@@ -45,6 +48,9 @@ pub(crate) struct Node {
     callback: bool,
     notifier: Mutex<Option<Arc<Notifier>>>,
 }
+
+/// Messages that are taken from an iterable before the interpreter is given away to send them.
+const SEND_CHUNK: usize = 1024;
 
 /// The word for what became of a message.
 const fn outcome(delivery: Delivery) -> &'static str {
@@ -221,6 +227,43 @@ impl Node {
             dict.set_item(peer.to_string(), outcome(delivery))?;
         }
         Ok(dict)
+    }
+
+    fn _send_many<'py>(
+        &self,
+        py: Python<'py>,
+        peer: Option<&Bound<'py, PyAny>>,
+        group: Option<&str>,
+        contents: &Bound<'py, PyAny>,
+        patience: f64,
+    ) -> PyResult<[u64; 5]> {
+        let target = match (peer, group) {
+            (Some(peer), _) => Target::Peer(uuid(py, peer)?),
+            (None, group) => Target::Group(group.unwrap_or_default().into()),
+        };
+        let patience = seconds(Some(patience))?.unwrap_or_default();
+        let mut total = [0; 5];
+        let mut send = |chunk: Vec<Vec<Bytes>>| {
+            let sent = self.run(py, |engine, interrupted| {
+                engine.send_many(&target, &mut chunk.into_iter(), patience, interrupted)
+            })?;
+            let counts = [sent.messages, sent.queued, sent.full, sent.not_responding, sent.refused];
+            total.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+            PyResult::Ok(())
+        };
+        if contents.hasattr("__arrow_c_array__")? {
+            send(crate::zre_arrow::contents(contents)?)?;
+            return Ok(total);
+        }
+        let mut chunk = Vec::with_capacity(SEND_CHUNK);
+        for content in contents.try_iter()? {
+            chunk.push(frames(&content?)?);
+            if chunk.len() == SEND_CHUNK {
+                send(core::mem::replace(&mut chunk, Vec::with_capacity(SEND_CHUNK)))?;
+            }
+        }
+        send(chunk)?;
+        Ok(total)
     }
 
     /// The UUIDs of peers that are there.

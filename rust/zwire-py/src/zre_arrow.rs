@@ -1,15 +1,19 @@
 //! Events of a node as Arrow record batches.
 
 use crate::{
-    arrow::{ArrowBatch, take_batch},
+    arrow::{ArrowBatch, Binaries, import, take_batch},
     zre_events::{content, group, word},
 };
 use arrow_array::{
-    ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt16Array,
+    Array, ArrayRef, ListArray, RecordBatch, TimestampMicrosecondArray, UInt16Array,
     builder::{BinaryBuilder, ListBuilder, MapBuilder, StringBuilder},
 };
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use pyo3::prelude::*;
+use bytes::Bytes;
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, LazyLock},
@@ -107,4 +111,37 @@ fn to_batch(events: &VecDeque<NodeEvent>) -> Result<RecordBatch, String> {
         Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC")),
     ];
     RecordBatch::try_new(EVENT_SCHEMA.clone(), columns).map_err(|e| e.to_string())
+}
+
+/// The messages of a record batch: its column `content`, or the only one, of binary, of text, or of lists of
+/// them.
+pub(crate) fn contents(batch: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<Bytes>>> {
+    let batch = import(batch)?;
+    let column = match batch.schema().index_of("content") {
+        Ok(index) => index,
+        Err(_) if batch.num_columns() == 1 => 0,
+        Err(_) => return Err(PyValueError::new_err("the batch has no column \"content\"")),
+    };
+    let column = batch.column(column);
+    let null = |row| PyValueError::new_err(format!("row {row}: no content"));
+    let rows = 0..batch.num_rows();
+    if let Some(frames) = Binaries::new(column) {
+        return rows.map(|row| frames.get(row).map(|frame| vec![frame]).ok_or_else(|| null(row))).collect();
+    }
+    let wrong = || {
+        let got = column.data_type();
+        PyTypeError::new_err(format!("column \"content\" must be binary or a list of binary, not {got}"))
+    };
+    let lists = column.as_any().downcast_ref::<ListArray>().ok_or_else(wrong)?;
+    let frames = Binaries::new(lists.values()).ok_or_else(wrong)?;
+    rows.map(|row| {
+        if lists.is_null(row) {
+            return Err(null(row));
+        }
+        let ends = lists.value_offsets();
+        #[allow(clippy::cast_sign_loss, reason = "offsets of a valid array")]
+        let range = ends[row] as usize..ends[row + 1] as usize;
+        range.map(|at| frames.get(at).ok_or_else(|| null(row))).collect()
+    })
+    .collect()
 }

@@ -4,6 +4,7 @@ use super::{
     beacon::Sender,
     gossip::Gossip,
     interfaces::{Candidate, Verdict},
+    log::Collectors,
     node::Shared,
     options::{Keys, NodeOptions},
 };
@@ -71,7 +72,7 @@ impl Weigh for NodeEvent {
 /// A node that runs.
 pub(crate) struct Core {
     pub(crate) machine: Machine,
-    ways: HashMap<DealerId, Arc<Outbound>>,
+    pub(super) ways: HashMap<DealerId, Arc<Outbound>>,
     /// Which connection speaks for an identity: the newest.
     inbound: HashMap<Bytes, Arc<Connection>>,
     pub(crate) listener: Listener,
@@ -79,6 +80,7 @@ pub(crate) struct Core {
     /// All interfaces, as last seen.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) gossip: Gossip,
+    collectors: Collectors,
     /// Messages that found the queue of their peer full.
     pub(crate) full: u64,
     /// Connections that lost their identity to a newer one.
@@ -95,6 +97,7 @@ impl Core {
             senders: Vec::new(),
             candidates: Vec::new(),
             gossip: Gossip::default(),
+            collectors: Collectors::default(),
             full: 0,
             taken_over: 0,
         };
@@ -148,6 +151,7 @@ impl Core {
     /// The end: everything is closed.
     pub(crate) fn close(&mut self) {
         self.gossip.close();
+        self.collectors.close();
         self.listener.close();
         for (_, way) in self.ways.drain() {
             way.close();
@@ -239,7 +243,13 @@ impl Shared {
                 let shared = Arc::downgrade(self);
                 self.runtime.spawn(resolve(shared, endpoint));
             }
-            Action::ConnectLog { .. } | Action::DisconnectLog { .. } | Action::Log { .. } => {}
+            Action::ConnectLog { endpoint } => {
+                if let Err(error) = core.collectors.connect(&self.runtime, endpoint.clone()) {
+                    tracing::info!(endpoint = %endpoint.escape_ascii(), %error, "no such collector");
+                }
+            }
+            Action::DisconnectLog { endpoint } => core.collectors.disconnect(&endpoint),
+            Action::Log { frame } => core.collectors.send(&frame),
         }
     }
 

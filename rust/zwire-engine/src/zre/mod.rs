@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | what a node is told before it starts |
 //! | `interfaces` | which interfaces there are, and which are used |
+//! | `batch` | many messages at once |
 //! | `beacon` | datagrams of discovery |
 //! | `core` | the machine and all that it has opened, behind one lock |
 //! | `node` | the handle of the application |
@@ -13,14 +14,18 @@
 //!
 //! One node is one ROUTER and, for each peer, one DEALER. It has tasks but no threads of its own.
 
+mod batch;
 mod beacon;
 mod core;
 mod gossip;
 pub mod interfaces;
+mod log;
 mod node;
 pub mod options;
 mod tasks;
 
 pub use self::core::NodeEvent;
+pub use batch::{Sent, Target};
+pub use log::{LogCollector, LogRecord, LogSender};
 pub use node::{Doctor, Node, SenderReport, Stats};
 pub use options::{Keys, NodeOptions};

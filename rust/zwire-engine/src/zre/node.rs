@@ -628,7 +628,15 @@ impl Node {
         Ok(self.shared.state.lock())
     }
 
-    fn run<R>(&self, f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+    /// Most messages and bytes that wait for one peer.
+    pub(super) fn bounds(&self) -> (usize, usize) {
+        (self.shared.options.high_water_mark, self.shared.options.high_water_bytes)
+    }
+
+    pub(super) fn run<R>(
+        &self,
+        f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let mut state = self.state()?;
         match &mut *state {
             State::Running(core) => f(&self.shared, core, clock::now()),
@@ -682,7 +690,7 @@ fn bind_address(text: &str) -> Result<Option<Ipv4Addr>, Error> {
     }
 }
 
-fn delivery(outcome: Result<(), NodeError>) -> Result<Delivery, Error> {
+pub(super) fn delivery(outcome: Result<(), NodeError>) -> Result<Delivery, Error> {
     match outcome {
         Ok(()) => Ok(Delivery::Queued),
         Err(NodeError::NotResponding { .. }) => Ok(Delivery::NotResponding),

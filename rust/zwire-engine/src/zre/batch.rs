@@ -1,0 +1,158 @@
+//! Many messages at once, as fast as peers take them.
+//!
+//! A single message never waits: it finds the queue of a peer full, and the session begins anew. In a batch
+//! that would be the rule and not the exception, so a batch waits for room.
+
+use super::{
+    core::Core,
+    node::{Node, delivery},
+};
+use crate::{error::Error, queue::INTERRUPT_PERIOD, zmtp::Outbound};
+use bytes::Bytes;
+use core::time::Duration;
+use std::{sync::Arc, time::Instant};
+use zwire_proto::{
+    Text,
+    zre::{
+        Uuid,
+        node::{Delivery, NodeError},
+    },
+};
+
+/// Messages under one lock of the node.
+const CHUNK: usize = 64;
+
+/// How often a batch looks whether there is room. The queue of a peer lasts longer than that.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// Where a batch goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To one peer.
+    Peer(Uuid),
+    /// To each peer of a group.
+    Group(Text),
+}
+
+/// What became of a batch: its messages, and how many copies of them had which outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Messages.
+    pub messages: u64,
+    /// Copies that are on their way.
+    pub queued: u64,
+    /// Copies that found the queue of their peer full.
+    pub full: u64,
+    /// Copies for peers without a connection.
+    pub not_responding: u64,
+    /// Copies for peers whose generation has one frame per message.
+    pub refused: u64,
+}
+
+impl Sent {
+    fn count(&mut self, delivery: Delivery) {
+        match delivery {
+            Delivery::Queued => self.queued += 1,
+            Delivery::Full => self.full += 1,
+            Delivery::NotResponding => self.not_responding += 1,
+            Delivery::Refused => self.refused += 1,
+        }
+    }
+}
+
+impl Core {
+    /// The ways to those whom a batch goes to.
+    fn ways_of(&self, target: &Target) -> Vec<Arc<Outbound>> {
+        let of = |peer: &Uuid| self.ways.get(&self.machine.dealer_of(peer)?).cloned();
+        match target {
+            Target::Peer(peer) => of(peer).into_iter().collect(),
+            Target::Group(group) => self.machine.peers_of(group).filter_map(|peer| of(&peer)).collect(),
+        }
+    }
+}
+
+impl Node {
+    /// Sends messages to a peer or a group. Where a queue has no room the batch waits for it, `patience` at
+    /// most for each piece; a peer that does not take anything for so long loses messages, and begins anew.
+    ///
+    /// # Errors
+    /// The peer is not there at the start; a content that no peer could be told; the node does not run. What
+    /// went before is sent.
+    pub fn send_many(
+        &self,
+        target: &Target,
+        contents: &mut dyn Iterator<Item = Vec<Bytes>>,
+        patience: Duration,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Sent, Error> {
+        let (most, most_bytes) = self.bounds();
+        let mut sent = Sent::default();
+        if let Target::Peer(peer) = target
+            && self.look(|machine| machine.peer_name(peer).is_none())?
+        {
+            return Err(NodeError::UnknownPeer { peer: *peer }.into());
+        }
+        // Of this batch, since the queues were last seen empty.
+        let mut bytes = 0;
+        let mut next = contents.next();
+        while next.is_some() {
+            let ways = self.run(|_, core, _| Ok(core.ways_of(target)))?;
+            let room = |bytes: usize| {
+                let fullest = ways.iter().map(|way| way.queued()).max().unwrap_or(0);
+                let taken = if fullest > 0 && bytes >= most_bytes / 2 { most } else { fullest };
+                (most.saturating_sub(taken), fullest == 0)
+            };
+            let end = Instant::now() + patience;
+            let mut look_at = Instant::now() + INTERRUPT_PERIOD;
+            let (mut free, mut empty) = room(bytes);
+            while free < CHUNK.min(most) && Instant::now() < end {
+                std::thread::sleep(LOOK);
+                if Instant::now() >= look_at {
+                    if interrupted() {
+                        return Err(Error::Interrupted);
+                    }
+                    look_at = Instant::now() + INTERRUPT_PERIOD;
+                }
+                (free, empty) = room(bytes);
+            }
+            if empty {
+                bytes = 0;
+            }
+            self.run(|shared, core, now| {
+                for _ in 0..CHUNK.min(most) {
+                    let Some(content) = next.take() else { break };
+                    bytes += content.iter().map(Bytes::len).sum::<usize>();
+                    match target {
+                        Target::Peer(peer) => {
+                            let outcome = core.machine.whisper(now, peer, content);
+                            let full = shared.settle(core, now);
+                            match delivery(outcome) {
+                                Ok(Delivery::Queued) if full.contains(peer) => sent.count(Delivery::Full),
+                                Ok(delivery) => sent.count(delivery),
+                                // It was there at the start.
+                                Err(Error::Node(NodeError::UnknownPeer { .. })) => {
+                                    sent.count(Delivery::NotResponding);
+                                }
+                                Err(error) => return Err(error),
+                            }
+                        }
+                        Target::Group(group) => {
+                            let shouted = core.machine.shout(now, group, content);
+                            let full = shared.settle(core, now);
+                            for (peer, delivery) in shouted?.peers {
+                                sent.count(if full.contains(&peer) { Delivery::Full } else { delivery });
+                            }
+                        }
+                    }
+                    sent.messages += 1;
+                    next = contents.next();
+                    if bytes >= most_bytes / 2 {
+                        break;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(sent)
+    }
+}

@@ -1,0 +1,333 @@
+//! ZRE/LOG: who collects it and who sends it (RFC 20, `zre` 13.1).
+//!
+//! A collector is a SUB that listens and wants everything; a sender is a PUB that connects to each collector.
+
+use super::interfaces::{self, Verdict};
+use crate::{
+    clock,
+    error::Error,
+    queue::{Bounds, Overflow, Queue, Weigh},
+    runtime::{self, Birth},
+    zmtp::{CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect},
+};
+use bytes::Bytes;
+use core::time::Duration;
+use parking_lot::Mutex;
+use std::{
+    collections::{HashMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+};
+use tokio::runtime::Handle;
+use zwire_proto::{
+    zmtp::{
+        link::{HandshakeConfig, Heartbeat, Inbound, Message},
+        wire::SocketType,
+    },
+    zre::{
+        limits::MAX_COLLECTORS,
+        node::NodeError,
+        wire::{Log, LogEvent, LogLevel, log_hash},
+    },
+};
+
+/// A frame of ZRE/LOG is 18 octets and a text of at most 255.
+const MAX_MESSAGE_SIZE: usize = 4096;
+
+/// Frames that wait for a collector that has not subscribed yet: its subscription is on the way, and what
+/// a PUB says before it has come is lost. What the node says about its start fits.
+const MAX_PENDING: usize = 256;
+
+/// Most prefixes of one collector; those of ours and of zyre want everything, by one.
+const MAX_PREFIXES: usize = 64;
+
+/// What waits for the application.
+const RECORDS: Bounds = Bounds { messages: 65536, bytes: 32 << 20, overflow: Overflow::DropOldest };
+
+/// How often a connection is tried; a node that is gone without a word is noticed after three times.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+fn config(socket_type: SocketType) -> ConnectionConfig {
+    let mut config = ConnectionConfig::new(HandshakeConfig::new(socket_type));
+    let heartbeat = Some(Heartbeat::every(HEARTBEAT, 3));
+    config.rx.max_message_size = MAX_MESSAGE_SIZE;
+    (config.rx.heartbeat, config.tx.heartbeat) = (heartbeat, heartbeat);
+    config
+}
+
+/// A line that somebody has logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecord {
+    /// It.
+    pub log: Log,
+    /// Where it came from.
+    pub from: SocketAddr,
+}
+
+impl Weigh for LogRecord {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.log.data.len()
+    }
+}
+
+/// Collects what nodes log. Drop it to end it.
+pub struct LogCollector {
+    birth: Birth,
+    listener: Listener,
+    endpoint: String,
+    records: Arc<Queue<LogRecord>>,
+    owner: Arc<CollectorOwner>,
+}
+
+impl LogCollector {
+    /// Listens at `tcp://host:port`. Nodes are told `advertise`, or else that; in the place of all addresses
+    /// that of the first interface that suits.
+    ///
+    /// # Errors
+    /// It cannot be listened on.
+    pub fn bind(endpoint: &str, advertise: Option<&str>) -> Result<Self, Error> {
+        let runtime = runtime::handle()?;
+        let records = Queue::new(RECORDS);
+        let owner = Arc::new(CollectorOwner { records: records.clone(), malformed: Mutex::default() });
+        let _guard = runtime.enter();
+        let listener = Listener::bind(&runtime, endpoint, config(SocketType::Sub), owner.clone())?;
+        let mut local = listener.local_addr();
+        if local.ip().is_unspecified()
+            && let Ok(all) = interfaces::list(&[])
+            && let Some(found) = all.iter().find(|candidate| candidate.verdict == Verdict::Used)
+        {
+            local.set_ip(found.address.into());
+        }
+        let endpoint = advertise.map_or_else(|| format!("tcp://{local}"), str::to_owned);
+        Ok(Self { birth: Birth::here(), listener, endpoint, records, owner })
+    }
+
+    /// The process that it belongs to.
+    #[must_use]
+    pub const fn birth(&self) -> Birth {
+        self.birth
+    }
+
+    /// What nodes are told.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What was logged.
+    #[must_use]
+    pub const fn records(&self) -> &Arc<Queue<LogRecord>> {
+        &self.records
+    }
+
+    /// Messages that are no ZRE/LOG.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        *self.owner.malformed.lock()
+    }
+
+    /// Collects no more. What has come can still be taken.
+    pub fn close(&self) {
+        if self.birth.is_here() {
+            self.listener.close();
+            self.records.close();
+        }
+    }
+}
+
+impl Drop for LogCollector {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+struct CollectorOwner {
+    records: Arc<Queue<LogRecord>>,
+    malformed: Mutex<u64>,
+}
+
+impl Owner for CollectorOwner {
+    fn opened(&self, connection: &Arc<Connection>) {
+        connection.subscribe(Bytes::new());
+    }
+
+    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        for item in inbound.drain(..) {
+            let Inbound::Message(message) = item else { continue };
+            match message.frames().first().map(Log::decode) {
+                Some(Ok(log)) => {
+                    // The oldest falls out where nobody takes them, and is counted there.
+                    let _ = self.records.push(LogRecord { log, from: connection.remote() });
+                }
+                _ => *self.malformed.lock() += 1,
+            }
+        }
+        self.records.signal();
+        None
+    }
+
+    fn closed(&self, _connection: Option<&Arc<Connection>>, _reason: &CloseReason) {}
+}
+
+/// A collector that is sent to.
+struct Way {
+    outbound: Arc<Outbound>,
+    owner: Arc<SenderOwner>,
+}
+
+#[derive(Default)]
+struct SenderOwner(Mutex<Subscribed>);
+
+#[derive(Default)]
+struct Subscribed {
+    prefixes: Vec<Bytes>,
+    /// It has subscribed once; from then on it gets what it wants and nothing else.
+    ever: bool,
+    pending: VecDeque<Bytes>,
+}
+
+impl SenderOwner {
+    fn wants(&self, frame: &Bytes) -> bool {
+        let mut subscribed = self.0.lock();
+        if subscribed.ever {
+            return subscribed.prefixes.iter().any(|prefix| frame.starts_with(prefix));
+        }
+        if subscribed.pending.len() == MAX_PENDING {
+            subscribed.pending.pop_front();
+        }
+        subscribed.pending.push_back(frame.clone());
+        false
+    }
+}
+
+impl Owner for SenderOwner {
+    fn opened(&self, _connection: &Arc<Connection>) {}
+
+    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        let mut subscribed = self.0.lock();
+        for item in inbound.drain(..) {
+            match item {
+                Inbound::Subscribe(prefix) if subscribed.prefixes.len() < MAX_PREFIXES => {
+                    subscribed.ever = true;
+                    subscribed.prefixes.push(prefix.clone());
+                    for frame in core::mem::take(&mut subscribed.pending) {
+                        if frame.starts_with(&prefix) {
+                            // At the high-water mark a PUB drops.
+                            let _ = connection.try_send(Message::single(frame));
+                        }
+                    }
+                }
+                Inbound::Cancel(prefix) => subscribed.prefixes.retain(|known| *known != prefix),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The next connection subscribes anew.
+    fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
+        if connection.is_some() {
+            self.0.lock().prefixes.clear();
+        }
+    }
+}
+
+/// The collectors that somebody sends to.
+#[derive(Default)]
+pub(crate) struct Collectors(HashMap<Bytes, Way>);
+
+impl Collectors {
+    pub(crate) fn connect(&mut self, runtime: &Handle, endpoint: Bytes) -> Result<(), Error> {
+        if self.0.contains_key(&endpoint) || self.0.len() >= MAX_COLLECTORS {
+            return Ok(());
+        }
+        let owner = Arc::new(SenderOwner::default());
+        let text = String::from_utf8_lossy(&endpoint);
+        let config = config(SocketType::Pub);
+        let outbound = Outbound::connect(runtime, &text, config, Reconnect::default(), owner.clone())?;
+        self.0.insert(endpoint, Way { outbound, owner });
+        Ok(())
+    }
+
+    pub(crate) fn disconnect(&mut self, endpoint: &Bytes) {
+        if let Some(way) = self.0.remove(endpoint) {
+            way.outbound.close();
+        }
+    }
+
+    /// Publishes a frame. What a collector does not take in time it misses, as of any PUB.
+    pub(crate) fn send(&self, frame: &Bytes) {
+        for way in self.0.values().filter(|way| way.owner.wants(frame)) {
+            let _ = way.outbound.try_send(Message::single(frame.clone()));
+        }
+    }
+
+    /// Whether something waits for a collector that could take it.
+    pub(crate) fn unsent(&self) -> bool {
+        self.0.values().any(|way| way.outbound.connection().is_some_and(|c| c.queued() > 0))
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.0.drain().for_each(|(_, way)| way.outbound.close());
+    }
+}
+
+/// Logs in the name of a node. Drop it to end it.
+pub struct LogSender {
+    birth: Birth,
+    runtime: Handle,
+    node: u16,
+    collectors: Mutex<Collectors>,
+}
+
+impl LogSender {
+    /// For a node of that text: zyre takes `ip:port` of its mailbox.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
+    pub fn new(node: &str) -> Result<Self, Error> {
+        let node = log_hash(node.as_bytes());
+        Ok(Self { birth: Birth::here(), runtime: runtime::handle()?, node, collectors: Mutex::default() })
+    }
+
+    /// Sends to a collector, too.
+    ///
+    /// # Errors
+    /// It is no endpoint.
+    pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
+        self.birth.check()?;
+        self.collectors.lock().connect(&self.runtime, Bytes::copy_from_slice(endpoint.as_bytes()))
+    }
+
+    /// Logs a line. `time` is since 1970; without it, now.
+    ///
+    /// # Errors
+    /// A level or event that is not defined, or a text that is too long.
+    pub fn log(
+        &self,
+        level: LogLevel,
+        event: LogEvent,
+        peer: u16,
+        time: Option<Duration>,
+        data: &str,
+    ) -> Result<(), Error> {
+        self.birth.check()?;
+        let time = time.unwrap_or_else(|| clock::now().wall);
+        let log = Log { level, ..Log::info(event, self.node, peer, time, data) };
+        let frame = log.encode().map_err(NodeError::from)?;
+        self.collectors.lock().send(&frame);
+        Ok(())
+    }
+
+    /// Waits until collectors have what was logged, at most `limit`, and ends.
+    pub fn close(&self, limit: Duration) {
+        if !self.birth.is_here() {
+            return;
+        }
+        let end = clock::mono().saturating_add(limit);
+        while self.collectors.lock().unsent() && clock::mono() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.collectors.lock().close();
+    }
+}
