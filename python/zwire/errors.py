@@ -11,9 +11,12 @@
       UnknownPeer             also LookupError; peer
       TransportError
         ConnectError          also ConnectionError; endpoint
+          HandshakeError      endpoint, reason
+            AuthenticationError  endpoint, reason
         LinkClosed            reason, by_peer
         TimedOut              also TimeoutError; seconds
         QueueFull
+        Unreachable           identity
       ProtocolError           abstract
         LocalProtocolError    we were about to break a rule
         RemoteProtocolError   the peer did
@@ -33,9 +36,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "AuthenticationError",
     "ConfigError",
     "ConnectError",
     "DecodeError",
+    "HandshakeError",
     "InvalidValue",
     "KeyExprError",
     "LinkClosed",
@@ -48,6 +53,7 @@ __all__ = [
     "TimedOut",
     "TransportError",
     "UnknownPeer",
+    "Unreachable",
     "UsageError",
     "ZwireError",
 ]
@@ -131,8 +137,19 @@ class TransportError(ZwireError):
 class ConnectError(TransportError, ConnectionError):
     """No session could be opened; ``endpoint`` is the last one that was tried."""
 
-    _fields = ("endpoint",)
+    _fields: tuple[str, ...] = ("endpoint",)
     endpoint: str | None
+
+
+class HandshakeError(ConnectError):
+    """Somebody is at ``endpoint`` who does not let us in; ``reason`` says why in a word."""
+
+    _fields = ("endpoint", "reason")
+    reason: str | None
+
+
+class AuthenticationError(HandshakeError):
+    """A key or password is wrong, theirs or ours; see ``endpoint`` and ``reason``."""
 
 
 class LinkClosed(TransportError):
@@ -152,6 +169,13 @@ class TimedOut(TransportError, TimeoutError):
 
 class QueueFull(TransportError):
     """A bounded queue did not take the message within its deadline."""
+
+
+class Unreachable(TransportError):
+    """No peer of a ROUTER has this ``identity``."""
+
+    _fields = ("identity",)
+    identity: bytes | None
 
 
 class ProtocolError(ZwireError):

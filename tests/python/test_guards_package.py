@@ -27,11 +27,14 @@ print(json.dumps([seconds, loaded, len(os.listdir('/proc/self/task'))]))
 INNER = {
     "ArrowBatch",
     "PutSummary",
+    "ZmtpEvent",
+    "ZmtpSocket",
     "ZreNode",
     "__version__",
     "close_all",
     "config_defaults",
     "put_batch",
+    "zmtp_keypair",
     "zre_keypair",
     "zre_log_hash",
 }

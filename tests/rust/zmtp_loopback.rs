@@ -207,6 +207,23 @@ fn a_connection_comes_back_when_its_listener_does() {
 }
 
 #[test]
+fn a_closed_listener_has_left_its_port() {
+    let (server, _events) = owner();
+    let (mut listener, endpoint) = bind(config(SocketType::Router), server.clone());
+    for _ in 0..50 {
+        drop(listener);
+        let again = Listener::bind(
+            &runtime::handle().unwrap(),
+            &endpoint,
+            config(SocketType::Router),
+            server.clone(),
+        );
+        listener = again.unwrap();
+        TcpStream::connect(listener.local_addr()).unwrap();
+    }
+}
+
+#[test]
 fn once_means_that_a_broken_connection_stays_broken() {
     let (client, at_client) = owner();
     let (server, at_server) = owner();

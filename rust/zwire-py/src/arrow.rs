@@ -15,8 +15,10 @@ use arrow_array::{
     StringArray, StructArray, TimestampMicrosecondArray, UInt8Array,
     builder::{BinaryBuilder, StringBuilder},
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
+    make_array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use core::ffi::CStr;
@@ -301,14 +303,27 @@ const fn congestion_name(congestion: CongestionControl) -> &'static str {
 }
 
 /// A column of one value, without a copy.
-fn alone(payload: &Bytes) -> Result<BinaryArray, String> {
+pub(crate) fn alone(payload: &Bytes) -> Result<BinaryArray, String> {
     let offsets = OffsetBuffer::from_lengths([payload.len()]);
     BinaryArray::try_new(offsets, payload.clone().into(), None).map_err(|e| e.to_string())
 }
 
 /// A batch that somebody offers by the Arrow C interface.
-#[allow(unsafe_code, reason = "the Arrow C interface hands over C structures in capsules")]
 pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let data = import_data(obj)?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(PyTypeError::new_err("expected a record batch, that is a struct array"));
+    }
+    Ok(RecordBatch::from(StructArray::from(data)))
+}
+
+/// An array that somebody offers by the Arrow C interface.
+pub(crate) fn import_array(obj: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    import_data(obj).map(make_array)
+}
+
+#[allow(unsafe_code, reason = "the Arrow C interface hands over C structures in capsules")]
+fn import_data(obj: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
     if !obj.hasattr("__arrow_c_array__")? {
         let kind = obj.get_type().name()?;
         return Err(PyTypeError::new_err(format!(
@@ -322,15 +337,11 @@ pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     // SAFETY: capsules of these names hold these structures (Arrow PyCapsule interface); the array is
     // moved out, which leaves a released one behind, as the interface demands. The schema is only
     // borrowed while the capsule lives.
-    let data = unsafe {
+    unsafe {
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
         from_ffi(array, schema.as_ref())
     }
-    .map_err(|e| PyValueError::new_err(e.to_string()))?;
-    if !matches!(data.data_type(), DataType::Struct(_)) {
-        return Err(PyTypeError::new_err("expected a record batch, that is a struct array"));
-    }
-    Ok(RecordBatch::from(StructArray::from(data)))
+    .map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
 /// A column of bytes, whatever their offsets; a slice of it shares the column's memory.

@@ -9,13 +9,18 @@ use pyo3::{
         PyUnicodeDecodeError,
     },
     prelude::*,
-    types::{IntoPyDict, PyDict, PyType},
+    types::{IntoPyDict, PyBytes, PyDict, PyType},
 };
 use std::path::Path;
-use zwire_engine::{Error, RecvError, config::ConfigError};
+use zwire_engine::{
+    Error, RecvError,
+    config::ConfigError,
+    zmtp::{CloseReason, SocketError},
+};
 use zwire_proto::{
     DecodeError,
     zenoh::{keyexpr::KeyExprError, session::SessionError},
+    zmtp::{link::HandshakeError, wire::Mechanism},
     zre::node::NodeError,
 };
 
@@ -39,6 +44,11 @@ classes! {
     transport_error = "TransportError",
     connect_error = "ConnectError",
     timed_out = "TimedOut",
+    queue_full = "QueueFull",
+    unreachable_peer = "Unreachable",
+    handshake_error = "HandshakeError",
+    authentication_error = "AuthenticationError",
+    link_closed = "LinkClosed",
     unknown_peer = "UnknownPeer",
 }
 
@@ -68,6 +78,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         | Error::Started
         | Error::Undeclared { .. } => raise(usage_error(py), message, None),
         Error::Config(error) => config(py, error),
+        Error::Endpoint(_) => raise(invalid_value(py), message, None),
         Error::Connect { endpoint, .. } | Error::Listen { endpoint, .. } => {
             raise(connect_error(py), message, fields(py, "endpoint", endpoint))
         }
@@ -80,6 +91,98 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Node(error) => node(py, error),
         _ => raise(transport_error(py), message, None),
     }
+}
+
+/// What an error of a socket of ZeroMQ means in Python.
+pub(crate) fn socket(py: Python<'_>, error: &SocketError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        SocketError::Engine(error) => engine(py, error),
+        SocketError::Full | SocketError::Nobody => raise(queue_full(py), message, None),
+        SocketError::Unreachable { identity } => {
+            raise(unreachable_peer(py), message, fields(py, "identity", PyBytes::new(py, identity)))
+        }
+        SocketError::NotConnected { endpoint, reason } => close_reason(py, endpoint, reason),
+        SocketError::NoIdentity | SocketError::NoSuchEndpoint(_) | SocketError::Subscriptions(_) => {
+            raise(invalid_value(py), message, None)
+        }
+        _ => raise(usage_error(py), message, None),
+    }
+}
+
+/// As [`socket`], after so many messages were taken.
+pub(crate) fn socket_after(py: Python<'_>, error: &SocketError, taken: usize) -> PyErr {
+    let error = socket(py, error);
+    // Only the exceptions of the interpreter itself take no attributes.
+    let _ = error.value(py).setattr("sent", taken);
+    error
+}
+
+/// Why there is no connection of ZeroMQ, in a word.
+pub(crate) fn close_word(reason: &CloseReason) -> &'static str {
+    match reason {
+        CloseReason::Local => "closed",
+        CloseReason::Peer => "closed-by-peer",
+        CloseReason::Io(_) => "io",
+        CloseReason::Unresolved => "unresolved",
+        CloseReason::HandshakeTimeout(_) => "timeout",
+        CloseReason::ClosedInHandshake { answered: false, mechanism } if *mechanism != Mechanism::NULL => {
+            "not-understood"
+        }
+        CloseReason::ClosedInHandshake { .. } => "closed-in-handshake",
+        CloseReason::Handshake(error) => match error {
+            HandshakeError::Peer { .. } => "refused",
+            HandshakeError::Denied(_) => "denied",
+            HandshakeError::Mechanism { .. } => "mechanism",
+            HandshakeError::SocketType { .. } => "socket-type",
+            HandshakeError::Sealed { .. } | HandshakeError::Vouch | HandshakeError::ServerKey => "key",
+            _ => "protocol",
+        },
+        CloseReason::Protocol(_) => "protocol",
+        CloseReason::Silent => "silent",
+        CloseReason::TooMany => "too-many",
+        _ => "other",
+    }
+}
+
+/// What the reason means in Python.
+pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason) -> PyErr {
+    let class = match reason {
+        CloseReason::Local | CloseReason::Peer | CloseReason::Silent | CloseReason::Protocol(_) => {
+            let dict = PyDict::new(py);
+            let _ = dict.set_item("reason", close_word(reason));
+            let _ = dict.set_item("by_peer", matches!(reason, CloseReason::Peer));
+            return raise(link_closed(py), reason.to_string(), Some(dict));
+        }
+        // A status of ZAP; other words are about the sockets.
+        CloseReason::Handshake(HandshakeError::Peer { reason }) if reason.iter().all(u8::is_ascii_digit) => {
+            authentication_error(py)
+        }
+        CloseReason::Handshake(
+            HandshakeError::Denied(_)
+            | HandshakeError::Sealed { .. }
+            | HandshakeError::Vouch
+            | HandshakeError::ServerKey
+            | HandshakeError::WeakKey { .. },
+        ) => authentication_error(py),
+        CloseReason::ClosedInHandshake { mechanism, .. } if *mechanism != Mechanism::NULL => {
+            authentication_error(py)
+        }
+        CloseReason::Handshake(_) | CloseReason::ClosedInHandshake { .. } => handshake_error(py),
+        _ => {
+            let message = format!("could not connect to {endpoint}: {reason}");
+            return raise(connect_error(py), message, fields(py, "endpoint", endpoint));
+        }
+    };
+    let dict = PyDict::new(py);
+    let _ = dict.set_item("endpoint", endpoint);
+    let _ = dict.set_item("reason", close_word(reason));
+    raise(class, format!("not connected to {endpoint}: {reason}"), Some(dict))
+}
+
+/// An option that cannot be used; `path` names it.
+pub(crate) fn option(py: Python<'_>, name: &str, problem: &str) -> PyErr {
+    raise(config_error(py), format!("{name}: {problem}"), fields(py, "path", name))
 }
 
 /// Why a queue gave nothing.

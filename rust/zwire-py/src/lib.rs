@@ -33,6 +33,9 @@ mod subscriber;
 mod timestamp;
 mod zbytes;
 mod zid;
+mod zmtp;
+mod zmtp_arrow;
+mod zmtp_options;
 mod zre;
 mod zre_arrow;
 mod zre_events;
@@ -72,6 +75,7 @@ mod _zwire {
         timestamp::{PyNtp64, PyTimestamp, PyTimestampId},
         zbytes::PyZBytes,
         zid::PyZenohId,
+        zmtp::{PyEvent as ZmtpEvent, PySocket, zmtp_keypair},
         zre::{Node, zre_keypair, zre_log_hash},
         zre_events::{
             Enter, Evasive, Event, Exit, Join, Leader, Leave, MessagesLost, Shout, Silent, Stop, Whisper,

@@ -4,10 +4,11 @@ use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establis
 use crate::{error::Error, runtime::Birth, tcp};
 use core::{fmt, time::Duration};
 use parking_lot::Mutex;
+use socket2::SockRef;
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{Shutdown, SocketAddr, ToSocketAddrs},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,6 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     inner: Arc<Inner>,
     accepting: AbortHandle,
+    socket: Arc<TcpListener>,
     local: SocketAddr,
 }
 
@@ -74,8 +76,9 @@ impl Listener {
                         state: Mutex::default(),
                         closed: AtomicBool::new(false),
                     });
-                    let accepting = runtime.spawn(accept(inner.clone(), listener)).abort_handle();
-                    return Ok(Self { inner, accepting, local });
+                    let socket = Arc::new(listener);
+                    let accepting = runtime.spawn(accept(inner.clone(), socket.clone())).abort_handle();
+                    return Ok(Self { inner, accepting, socket, local });
                 }
                 Err(error) => last = error,
             }
@@ -102,6 +105,9 @@ impl Listener {
             return;
         }
         self.inner.closed.store(true, Ordering::Release);
+        // Before the task has let go of it: the port is free when this returns. It was not connected, which
+        // some systems call an error.
+        let _ = SockRef::from(&*self.socket).shutdown(Shutdown::Both);
         self.accepting.abort();
         let (shaking, connections) = {
             let mut state = self.inner.state.lock();
@@ -124,11 +130,12 @@ impl fmt::Debug for Listener {
     }
 }
 
-async fn accept(inner: Arc<Inner>, listener: TcpListener) {
+async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
     let mut next = 0;
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
+            Err(_) if inner.closed.load(Ordering::Acquire) => return,
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

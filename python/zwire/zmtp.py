@@ -1,0 +1,209 @@
+"""Sockets of ZeroMQ: DEALER, ROUTER, PUB and SUB over TCP.
+
+They speak ZMTP 3.1, 3.0 and 2.0 with libzmq and others, with NULL, PLAIN or CURVE::
+
+    import zwire.zmtp as zmtp
+
+    with zmtp.Router() as router, zmtp.Dealer(identity=b"robot") as dealer:
+        dealer.connect(router.bind("tcp://127.0.0.1:*"))
+        dealer.send([b"battery", b"87"])
+        identity, *frames = router.recv(timeout=5)
+        router.send([identity, b"thanks"])
+        print(dealer.recv(timeout=5))
+
+Every socket binds and connects as often as it likes, may be used by several threads, and is a context manager
+and an iterator over what it receives.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+from zwire._zwire import ZmtpEvent as Event
+from zwire._zwire import ZmtpSocket, close_all
+from zwire._zwire import zmtp_keypair as keypair
+from zwire.errors import ConfigError
+
+# A checker takes this name for what it says; importing typing would be half the time of our import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self, TypedDict
+
+    from typing_extensions import Buffer, Unpack
+
+    class Options(TypedDict, total=False):
+        """What sockets have in common; see :func:`options` for what each means."""
+
+        high_water_mark: int | tuple[int, int]
+        high_water_bytes: int | tuple[int, int]
+        max_message_size: int
+        heartbeat: float | None
+        heartbeat_timeout: float | None
+        heartbeat_to_3_0: bool
+        handshake_timeout: float
+        reconnect: float | tuple[float, float]
+        linger: float | None
+        max_connections: int
+        max_handshakes: int
+        metadata: dict[str, bytes]
+        version: str
+        secret_key: str | Buffer | None
+        public_key: str | Buffer | None
+        server_key: str | Buffer | None
+        plain: tuple[str | Buffer, str | Buffer] | bool | None
+        authenticator: Callable[[str, str, tuple[bytes, ...]], object] | None
+
+
+__all__ = ["Dealer", "Event", "Pub", "Router", "Sub", "keypair", "options"]
+
+_COMMON = {
+    "high_water_mark": 1000,
+    "high_water_bytes": 64 << 20,
+    "max_message_size": 256 << 20,
+    "heartbeat": 5.0,
+    "heartbeat_timeout": None,
+    "heartbeat_to_3_0": False,
+    "handshake_timeout": 30.0,
+    "reconnect": (0.1, 5.0),
+    "linger": 1.0,
+    "max_connections": 16_384,
+    "max_handshakes": 256,
+    "metadata": None,
+    "version": "3.1",
+    "secret_key": None,
+    "public_key": None,
+    "server_key": None,
+    "plain": None,
+    "authenticator": None,
+}
+
+
+def options() -> dict[str, object]:
+    """Give the options that all sockets have, with their defaults.
+
+    - ``high_water_mark``: messages that may wait, one number or ``(sending, receiving)``. Sending
+      it counts for each connection, receiving for the socket, and a connection whose messages do
+      not fit is not read.
+    - ``high_water_bytes``: the same in bytes.
+    - ``max_message_size``: bytes of all frames of a message; who sends a larger one loses the
+      connection.
+    - ``heartbeat``: seconds between two PINGs, ``None`` for none.
+    - ``heartbeat_timeout``: seconds after a PING without anything until the peer is given up, two
+      intervals by default; the peer is asked to do the same.
+    - ``heartbeat_to_3_0``: PINGs also to peers that announce ZMTP 3.0, of which old ones take them
+      for messages.
+    - ``handshake_timeout``: seconds for connecting, and for the handshake.
+    - ``reconnect``: seconds until the next attempt, or ``(first, most)`` where each pause is twice
+      the one before.
+    - ``linger``: seconds that ``close`` waits for what is not written, ``None`` for as long as it
+      takes.
+    - ``max_connections``, ``max_handshakes``: bounds of each bound endpoint.
+    - ``metadata``: properties that the peer is told; names begin with ``X-``.
+    - ``version``: the latest that is announced, ``"3.1"`` or ``"3.0"``.
+    - ``secret_key``, ``public_key``, ``server_key``: CURVE, as 32 bytes or 40 characters of Z85,
+      see :func:`keypair`. With ``server_key`` this is a client of the server that has this public
+      key, without it a server.
+    - ``plain``: ``(user, password)`` as a client, ``True`` as a server.
+    - ``authenticator``: called with mechanism, address and credentials for each peer that wants in.
+      It answers ``True``, the name of the user, ``False``, or a status of ZAP. The credentials are
+      the public key of the client with CURVE, user and password with PLAIN, nothing with NULL.
+    """
+    return dict(_COMMON)
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    unknown = given.keys() - _COMMON.keys()
+    if unknown:
+        from difflib import get_close_matches
+
+        name = min(unknown)
+        near = get_close_matches(name, _COMMON, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"no option {name}{hint}", path=name, nearest=near[0] if near else None)
+    settings = _COMMON | given
+    for name in ("high_water_mark", "high_water_bytes"):
+        value = settings.pop(name)
+        sending, receiving = value if isinstance(value, tuple) else (value, value)
+        settings["send_" + name], settings["receive_" + name] = sending, receiving
+    reconnect = settings["reconnect"]
+    first, most = reconnect if isinstance(reconnect, tuple) else (reconnect, 0.0)
+    settings["reconnect"], settings["reconnect_max"] = first, most
+    if settings["heartbeat"] is None:
+        settings["heartbeat"] = 0.0
+    return settings
+
+
+class Dealer(ZmtpSocket):
+    """Sends to its peers by turns and receives from all of them.
+
+    ``identity`` is what a ROUTER knows it by; without one the router makes one up. With ``immediate``
+    messages only go where there is a connection; else they also wait for the endpoints it connects to.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, *, identity: str | Buffer = b"", immediate: bool = False, **options: Unpack[Options]
+    ) -> Self:
+        """Make a socket without connections; see :func:`options`."""
+        settings = _settings({**options}) | {"identity": identity, "immediate": immediate}
+        return super().__new__(cls, "DEALER", settings)
+
+
+class Router(ZmtpSocket):
+    """Receives with the identity of the sender in front, and sends to the one that the first frame names.
+
+    With ``handover`` a newcomer takes an identity that is in use, else it is kept out as long as the other is
+    there. With ``mandatory`` a message for nobody raises ``Unreachable``, else it is dropped and counted.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        *,
+        identity: str | Buffer = b"",
+        handover: bool = False,
+        mandatory: bool = False,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Make a socket without connections; see :func:`options`."""
+        own = {"identity": identity, "handover": handover, "mandatory": mandatory}
+        return super().__new__(cls, "ROUTER", _settings({**options}) | own)
+
+
+class Pub(ZmtpSocket):
+    """Sends each message to all who have subscribed to a prefix of its first frame.
+
+    It never waits: who has no room goes without.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *, immediate: bool = False, **options: Unpack[Options]) -> Self:
+        """Make a socket without connections; see :func:`options`."""
+        return super().__new__(cls, "PUB", _settings({**options}) | {"immediate": immediate})
+
+
+class Sub(ZmtpSocket):
+    """Receives the messages that begin with what it has subscribed to.
+
+    ``subscribe`` is a prefix, or several; ``b""`` is everything.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        subscribe: str | Buffer | list[str | Buffer] | tuple[str | Buffer, ...] = (),
+        **options: Unpack[Options],
+    ) -> Self:
+        """Make a socket without connections; see :func:`options`."""
+        socket = super().__new__(cls, "SUB", _settings({**options}))
+        for prefix in subscribe if isinstance(subscribe, list | tuple) else (subscribe,):
+            socket.subscribe(prefix)
+        return socket
+
+
+atexit.register(close_all)
