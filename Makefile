@@ -92,6 +92,7 @@ test: check-tools lint test-rust test-py test-interop test-zre test-spark fuzz-s
 test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
 	cargo test --locked --workspace --exclude zwire-py
+	cargo test --locked -p zwire-proto --lib -- --ignored a_thousand_nodes
 
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation

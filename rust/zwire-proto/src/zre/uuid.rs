@@ -1,11 +1,24 @@
 //! The id of a node (`zre` 4).
 
-use core::{fmt, str::FromStr};
+use core::{cmp::Ordering, fmt, str::FromStr};
 use thiserror::Error;
 
 /// The 16 octets that name a node from its start to its end. As text 32 upper-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uuid([u8; 16]);
+
+impl Ord for Uuid {
+    /// As the octets, and as the text; a table of nodes does little else.
+    fn cmp(&self, other: &Self) -> Ordering {
+        u128::from_be_bytes(self.0).cmp(&u128::from_be_bytes(other.0))
+    }
+}
+
+impl PartialOrd for Uuid {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Uuid {
     /// As it came from the wire.

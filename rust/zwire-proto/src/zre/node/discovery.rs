@@ -59,6 +59,12 @@ impl Node {
     /// one finds it again by its next beacon.
     pub fn set_interfaces(&mut self, now: Now, interfaces: Vec<Interface>) {
         self.config.interfaces = interfaces;
+        let endpoints = Self::endpoints_of(&self.config);
+        // While there is no address, peers are told the last one: a HELLO has to have one.
+        if !endpoints.is_empty() {
+            self.own_endpoints = endpoints;
+            self.hellos.clear();
+        }
         if self.next_beacon.is_some() && self.goodbyes.is_none() && self.quiet_until.is_none() {
             self.next_beacon = Some(now.mono);
         }
@@ -195,6 +201,12 @@ impl Node {
         if now.mono < at || self.goodbyes.is_some() {
             return;
         }
+        if let Some(until) = self.quiet_until.filter(|until| now.mono < *until) {
+            // UDP may lose a goodbye, and without one the next HELLO aborts who is to hear it.
+            self.send_beacons(0);
+            self.next_beacon = Some(until.min(now.mono + QUIET / 3));
+            return;
+        }
         self.quiet_until = None;
         self.send_beacons(self.config.mailbox);
         self.next_beacon = Some(now.mono + interval);
@@ -218,7 +230,7 @@ impl Node {
         if self.config.beacon_interval.is_some() && self.quiet_until.is_none() {
             self.send_beacons(0);
             self.quiet_until = Some(now.mono + QUIET);
-            self.next_beacon = self.quiet_until;
+            self.next_beacon = Some(now.mono + QUIET / 3);
         }
     }
 

@@ -29,6 +29,7 @@ impl Node {
         }
         // "incremented each time the peer joins or leaves a group"
         self.status = self.status.wrapping_add(1);
+        self.hellos.clear();
         let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
         self.tell_all(now, &Body::Join(Join { group: octets, status }));
         self.log_group(now, group, true);
@@ -46,6 +47,7 @@ impl Node {
         }
         self.elections.remove(group);
         self.status = self.status.wrapping_add(1);
+        self.hellos.clear();
         let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
         self.tell_all(now, &Body::Leave(Leave { group: octets, status }));
         self.log_group(now, group, false);
@@ -57,7 +59,10 @@ impl Node {
         let all: Vec<Uuid> =
             self.peers.iter().filter(|(_, peer)| peer.dealer.is_some()).map(|(uuid, _)| *uuid).collect();
         for uuid in all {
-            let _told = self.send(now, &uuid, body.clone());
+            // What a HELLO of this moment says must not be said again: the count would be wrong.
+            if !self.renew_when_long(now, &uuid) {
+                let _told = self.send_now(now, &uuid, body.clone());
+            }
         }
         self.tell_named(body);
     }
@@ -86,9 +91,9 @@ impl Node {
         if content.is_empty() {
             return Err(EncodeError::NoContent { message: "SHOUT" }.into());
         }
-        if let Some(most) = self.config.renew_after {
+        if self.config.renew_after.is_some() {
             let members: Vec<Uuid> = self.peers_of(group).collect();
-            members.iter().for_each(|uuid| self.renew_when_long(now, uuid, most));
+            members.iter().for_each(|uuid| _ = self.renew_when_long(now, uuid));
         }
         let Some(members) = self.members.get(group) else { return Ok(Shouted::default()) };
         let body = Body::Shout(Shout { group: Bytes::copy_from_slice(group.as_bytes()), content });

@@ -106,6 +106,8 @@ impl Node {
     /// A DEALER could not take a message, or its connection broke and may have lost some. The peer is
     /// not responding; a new session is tried after the interval of PING.
     pub fn handle_dealer_failed(&mut self, now: Now, dealer: DealerId) {
+        // What follows a message that is lost is out of sequence.
+        self.actions.retain(|action| !matches!(action, Action::Send { dealer: to, .. } if *to == dealer));
         let uuid = match self.dealers.remove(&dealer) {
             Some(Way::Peer(uuid)) => uuid,
             Some(Way::Named(key)) => return self.named_failed(now, &key),

@@ -45,7 +45,7 @@ pub use types::{Action, DealerId, Delivery, Event, EventKind, Shouted};
 
 use super::{
     Generation, Uuid,
-    wire::{Address, Body, Hello, Join, Message},
+    wire::{Address, Body, Hello, Join, Message, Stencil},
     z85,
 };
 use crate::{Now, Text};
@@ -54,7 +54,7 @@ use core::{net::IpAddr, time::Duration};
 use diary::Diary;
 use election::Election;
 use named::{Named, Way};
-use peer::{Peer, lossy, short_name};
+use peer::{Dealer, Peer, lossy, short_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// One node of a ZRE network; see the [module](self).
@@ -79,6 +79,10 @@ pub struct Node {
     /// Who is in which group.
     members: BTreeMap<Text, BTreeSet<Uuid>>,
     status: u8,
+    /// Where it can be reached, by interface.
+    own_endpoints: Vec<Bytes>,
+    /// What it says in HELLO, by generation and own endpoint; until its groups change.
+    hellos: Vec<(Generation, Bytes, Stencil)>,
     next_dealer: u64,
     next_beacon: Option<Duration>,
     /// When each peer is next looked at: never later than something is due, often earlier, since a sign
@@ -138,6 +142,8 @@ impl Node {
             groups: BTreeSet::new(),
             members: BTreeMap::new(),
             status: 0,
+            own_endpoints: Self::endpoints_of(&config),
+            hellos: Vec::new(),
             next_dealer: 0,
             deadlines: BTreeSet::new(),
             quiet_until: None,
@@ -265,15 +271,37 @@ impl Node {
 
     /// Where a peer at `remote` can reach this node.
     fn own_endpoint(&self, remote: Option<IpAddr>) -> Bytes {
-        if let Some(endpoint) = &self.config.advertise {
-            return Bytes::copy_from_slice(endpoint.as_bytes());
+        let near = |interface: &Interface| remote.is_some_and(|remote| interface.contains(remote));
+        let at = match self.config.advertise {
+            Some(_) => 0,
+            None => self.config.interfaces.iter().position(near).unwrap_or(0),
+        };
+        self.own_endpoints.get(at).cloned().unwrap_or_default()
+    }
+
+    /// What [`Self::own_endpoint`] chooses from.
+    fn endpoints_of(config: &NodeConfig) -> Vec<Bytes> {
+        match &config.advertise {
+            Some(endpoint) => vec![Bytes::copy_from_slice(endpoint.as_bytes())],
+            None => config.interfaces.iter().map(|at| endpoint_of(at.address, config.mailbox)).collect(),
         }
-        let near = |interface: &&Interface| remote.is_some_and(|remote| interface.contains(remote));
-        let interfaces = &self.config.interfaces;
-        match interfaces.iter().find(near).or_else(|| interfaces.first()) {
-            Some(interface) => endpoint_of(interface.address, self.config.mailbox),
-            None => Bytes::new(),
+    }
+
+    /// Says HELLO, of which all peers of a generation and a network get the same octets.
+    fn greet(&mut self, dealer: &mut Dealer, peer: Option<Uuid>, remote: Option<IpAddr>) {
+        let endpoint = self.own_endpoint(remote);
+        let generation = dealer.generation;
+        let known = self.hellos.iter().position(|hello| hello.0 == generation && hello.1 == endpoint);
+        let at = known.unwrap_or(self.hellos.len());
+        if known.is_none() {
+            let body = self.hello(generation, remote).body;
+            // It was tried before the node started, and with each group that it joined.
+            let Ok(stencil) = Stencil::new(generation, &body) else { return };
+            self.hellos.push((generation, endpoint, stencil));
         }
+        let frames = self.hellos[at].2.frames(dealer.count(), &[]);
+        self.stats.messages_out += 1;
+        self.actions.push_back(Action::Send { dealer: dealer.id, peer, frames });
     }
 
     /// The first message of a session.

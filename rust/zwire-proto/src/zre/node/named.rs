@@ -204,9 +204,7 @@ impl Node {
         let remote = ip_of(&endpoint);
         self.actions.push_back(Action::Connect { dealer: id, peer: None, endpoint, identity, server_key });
         let mut dealer = Dealer::new(id, generation);
-        let hello = self.hello(generation, remote).body;
-        self.stats.messages_out += 1;
-        self.actions.extend(dealer.message(None, hello));
+        self.greet(&mut dealer, None, remote);
         if let Some(named) = self.named.get_mut(key) {
             named.dealer = Some(dealer);
         }

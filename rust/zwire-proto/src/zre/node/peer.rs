@@ -62,8 +62,9 @@ pub(super) struct Peer {
     pub(super) heard: Duration,
     /// What its HELLO said; `None` before.
     pub(super) session: Option<PeerSession>,
-    /// We began a session anew and the peer answers with a HELLO, which is no restart.
-    pub(super) renewed: bool,
+    /// Until when a HELLO of the peer answers one of ours, by which we began a session anew, and is no
+    /// restart. Taken for one it would be answered, and so on for ever.
+    pub(super) renewed_until: Duration,
     /// It has sent what only zyre 2.0.1 and later sends.
     pub(super) drafts: bool,
     pub(super) evasive: bool,
@@ -102,7 +103,7 @@ impl Peer {
             since: now,
             heard: now,
             session: None,
-            renewed: false,
+            renewed_until: Duration::ZERO,
             drafts: false,
             evasive: false,
             silent: false,
@@ -167,4 +168,17 @@ pub(super) fn short_name(uuid: &Uuid) -> Text {
 pub(super) fn lossy(octets: &Bytes) -> Text {
     Text::from_utf8(octets.clone())
         .unwrap_or_else(|octets| Text::from(String::from_utf8_lossy(&octets).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands in the tables of a node for a peer, besides its name, groups and headers. The bound on
+    /// peers counts with one KiB.
+    #[test]
+    fn a_peer_is_small() {
+        let tables = size_of::<(Uuid, Peer)>() + size_of::<(Bytes, Uuid)>() + size_of::<(Duration, Uuid)>();
+        assert!(tables <= 512, "{tables}");
+    }
 }

@@ -32,8 +32,8 @@ impl Node {
             return;
         };
         let first = frames.first().cloned().unwrap_or_default();
-        if let Ok(generation) = Hello::generation(&first) {
-            self.handle_hello(now, uuid, form, generation, key, &first);
+        if let Ok((generation, sequence, hello)) = Hello::read(&first) {
+            self.handle_hello(now, uuid, form, generation, key, sequence, hello);
             return;
         }
         // Before its HELLO a peer has no session either, so this concerns those that have one.
@@ -104,6 +104,7 @@ impl Node {
         }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "what a HELLO says, taken apart")]
     fn handle_hello(
         &mut self,
         now: Now,
@@ -111,14 +112,9 @@ impl Node {
         form: IdentityForm,
         generation: Generation,
         key: Option<&[u8; 32]>,
-        frame: &Bytes,
+        sequence: u16,
+        hello: Hello,
     ) {
-        let frames = core::slice::from_ref(frame);
-        let Ok(Message { sequence, body: Body::Hello(hello) }) = Message::decode(generation, frames) else {
-            self.stats.malformed += 1;
-            self.ignore(now, Source::Peer(uuid), Reason::Malformed);
-            return;
-        };
         let spoken = match generation {
             // The layout is the same; whoever sends 3 understands 3.
             Generation::Rfc43 => [Generation::Rfc36, Generation::Rfc43],
@@ -149,7 +145,7 @@ impl Node {
             return;
         }
         let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
-        let renewed = self.peers.get(&uuid).is_some_and(|peer| peer.renewed);
+        let renewed = self.peers.get(&uuid).is_some_and(|peer| now.mono < peer.renewed_until);
         // The way that led to it leads to it again, whatever it believes its address to be.
         let mut reach = endpoint.clone();
         if ready && !renewed {
@@ -179,6 +175,13 @@ impl Node {
             self.purge(now, &endpoint, &uuid);
             self.endpoints.insert(endpoint.clone(), uuid);
         }
+        if ready
+            && !renewed
+            && let Some(peer) = self.peers.get_mut(&uuid)
+        {
+            // It may have a session with us, which the HELLO that follows ends.
+            peer.renewed_until = now.mono + 2 * self.config.ping_interval;
+        }
         self.stats.messages_in += 1;
         self.adopt(now, uuid, form, generation, sequence, hello, endpoint);
     }
@@ -204,7 +207,6 @@ impl Node {
         self.given_up.remove(&uuid);
         self.unanswered.remove(&(peer.since, uuid));
         peer.sign_of_life(now.mono);
-        peer.renewed = false;
         peer.detect_at = None;
         peer.public_key = peer.public_key.or(hello.public_key());
         let mut groups: BTreeSet<_> =
@@ -304,13 +306,14 @@ impl Node {
         let identity = form.encode(&self.config.uuid);
         let remote = ip_of(&endpoint);
         let dealer = self.new_dealer(Way::Peer(*uuid));
-        if let Some(peer) = self.peers.get_mut(uuid) {
-            peer.dealer = Some(Dealer::new(dealer, generation));
-        }
         let peer = Some(*uuid);
         self.actions.push_back(Action::Connect { dealer, peer, endpoint, identity, server_key });
-        let hello = self.hello(generation, remote).body;
-        let _told = self.send(now, uuid, hello);
+        let mut dealer = Dealer::new(dealer, generation);
+        self.greet(&mut dealer, peer, remote);
+        if let Some(peer) = self.peers.get_mut(uuid) {
+            peer.dealer = Some(dealer);
+        }
+        self.log_sent(now, uuid, MessageId::HELLO, 1);
         self.flush(now, uuid);
     }
 
@@ -332,28 +335,35 @@ impl Node {
             (None, Some(dealer)) => Some(dealer.generation),
             (None, None) => None,
         };
-        peer.renewed = peer.session.is_some();
+        if peer.session.is_some() {
+            peer.renewed_until = now.mono + 2 * self.config.ping_interval;
+        }
         self.stats.renewed += 1;
         if let Some(generation) = generation.or_else(|| self.optimistic_generation()) {
             self.open(now, uuid, generation);
         }
     }
 
-    /// For pyre, which does not count to the end.
-    pub(super) fn renew_when_long(&mut self, now: Now, uuid: &Uuid, most: u16) {
-        let Some(peer) = self.peers.get(uuid) else { return };
+    /// For pyre, which does not count to the end. Says whether there was a HELLO.
+    pub(super) fn renew_when_long(&mut self, now: Now, uuid: &Uuid) -> bool {
+        let (Some(most), Some(peer)) = (self.config.renew_after, self.peers.get(uuid)) else { return false };
         let sent = peer.dealer.as_ref().map_or(0, |dealer| dealer.sent);
         let is_pyre = peer.session.as_ref().is_some_and(|session| !session.generation.is_legacy());
-        if is_pyre && sent >= u32::from(most.max(1)) {
+        let long = is_pyre && sent >= u32::from(most.max(1));
+        if long {
             self.renew(now, uuid);
         }
+        long
     }
 
     /// Numbers a message and queues it.
     pub(super) fn send(&mut self, now: Now, uuid: &Uuid, body: Body) -> Result<(), NodeError> {
-        if let Some(most) = self.config.renew_after {
-            self.renew_when_long(now, uuid, most);
-        }
+        self.renew_when_long(now, uuid);
+        self.send_now(now, uuid, body)
+    }
+
+    /// As [`Self::send`], in the session that there is.
+    pub(super) fn send_now(&mut self, now: Now, uuid: &Uuid, body: Body) -> Result<(), NodeError> {
         let Some(peer) = self.peers.get_mut(uuid) else {
             return Err(NodeError::UnknownPeer { peer: *uuid });
         };

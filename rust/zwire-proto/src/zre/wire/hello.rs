@@ -102,13 +102,21 @@ impl Hello {
     /// # Errors
     /// No HELLO of any generation.
     pub fn generation(frame: &Bytes) -> Result<Generation> {
+        Self::read(frame).map(|(generation, ..)| generation)
+    }
+
+    /// Generation, sequence and contents of a HELLO whose sender has said nothing before.
+    ///
+    /// # Errors
+    /// No HELLO of any generation.
+    pub fn read(frame: &Bytes) -> Result<(Generation, u16, Self)> {
         let mut r = Reader::new(frame);
         let id = signed_id(&mut r)?;
         if id != MessageId::HELLO {
             return Err(r.error("message id", 2, DecodeErrorKind::UnknownId { id: id.0 }));
         }
         let generation = match r.u8("message version")? {
-            0 => return Self::legacy_generation(frame),
+            0 => return Self::read_legacy(frame),
             2 => Generation::Rfc36,
             3 => Generation::Rfc43,
             value => {
@@ -116,17 +124,16 @@ impl Hello {
                 return Err(r.error("message version", 3, kind));
             }
         };
-        Self::consumes(generation, frame).map(|_| generation)
+        Self::consume(generation, frame).map(|(_, sequence, hello)| (generation, sequence, hello))
     }
 
-    fn legacy_generation(frame: &Bytes) -> Result<Generation> {
-        let rfc20 = Self::consumes(Generation::Rfc20, frame);
-        if rfc20 == Ok(0) {
-            return Ok(Generation::Rfc20);
+    fn read_legacy(frame: &Bytes) -> Result<(Generation, u16, Self)> {
+        if let Ok((0, sequence, hello)) = Self::consume(Generation::Rfc20, frame) {
+            return Ok((Generation::Rfc20, sequence, hello));
         }
-        match Self::consumes(Generation::Zyre1, frame)? {
-            0 => Ok(Generation::Zyre1),
-            left => Err(crate::DecodeError {
+        match Self::consume(Generation::Zyre1, frame)? {
+            (0, sequence, hello) => Ok((Generation::Zyre1, sequence, hello)),
+            (left, ..) => Err(crate::DecodeError {
                 reading: "HELLO",
                 offset: frame.len() - left,
                 kind: DecodeErrorKind::TrailingBytes { left },
@@ -134,12 +141,12 @@ impl Hello {
         }
     }
 
-    /// How many octets are left behind the HELLO.
-    fn consumes(generation: Generation, frame: &Bytes) -> Result<usize> {
+    /// How many octets are left behind the HELLO, its sequence, and what it says.
+    fn consume(generation: Generation, frame: &Bytes) -> Result<(usize, u16, Self)> {
         let mut r = Reader::new(frame);
-        Header::decode(generation, &mut r)?;
-        Self::decode(generation, &mut r)?;
-        Ok(r.remaining())
+        let header = Header::decode(generation, &mut r)?;
+        let hello = Self::decode(generation, &mut r)?;
+        Ok((r.remaining(), header.sequence, hello))
     }
 
     pub(super) fn decode(generation: Generation, r: &mut Reader<'_>) -> Result<Self> {

@@ -10,6 +10,7 @@ mod named;
 mod rfc20;
 mod sessions;
 mod sim;
+mod strict;
 
 use super::*;
 use crate::zre::{
@@ -48,6 +49,10 @@ struct Place {
     logs: Vec<Bytes>,
     collectors: BTreeSet<Bytes>,
     datagrams: u64,
+    /// How many peers there are, by its events.
+    peers: usize,
+    /// The latest timer.
+    timer: Option<Duration>,
 }
 
 /// Where an open DEALER goes.
@@ -62,11 +67,33 @@ struct Route {
 
 /// On the way to a ROUTER.
 struct Flight {
+    at: Duration,
+    number: u64,
     to: usize,
     from: usize,
     connection: u64,
     identity: Bytes,
     frames: Vec<Bytes>,
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Flight {}
+
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flight {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
 }
 
 struct World {
@@ -77,8 +104,7 @@ struct World {
     names: HashMap<Bytes, Vec<core::net::SocketAddr>>,
     /// DEALERs that nobody has taken yet.
     connecting: Vec<(usize, DealerId)>,
-    flights: BinaryHeap<Reverse<(Duration, u64)>>,
-    cargo: HashMap<u64, Flight>,
+    flights: BinaryHeap<Reverse<Flight>>,
     timers: BinaryHeap<Reverse<(Duration, usize)>>,
     sent: u64,
     connections: u64,
@@ -115,7 +141,6 @@ impl World {
             names: HashMap::new(),
             connecting: Vec::new(),
             flights: BinaryHeap::new(),
-            cargo: HashMap::new(),
             timers: BinaryHeap::new(),
             sent: 0,
             connections: 0,
@@ -147,6 +172,8 @@ impl World {
             logs: Vec::new(),
             collectors: BTreeSet::new(),
             datagrams: 0,
+            peers: 0,
+            timer: None,
         });
         self.drain(place);
         place
@@ -167,6 +194,7 @@ impl World {
         let at = &mut self.places[place];
         at.node = Node::new(now, config).unwrap();
         at.up = true;
+        at.peers = 0;
         at.dealers.clear();
         at.inbound.clear();
         self.drain(place);
@@ -212,9 +240,17 @@ impl World {
         }
         let at = &mut self.places[place];
         while let Some(event) = at.node.poll_event() {
+            match event.kind {
+                EventKind::Enter { .. } => at.peers += 1,
+                EventKind::Exit => at.peers -= 1,
+                _ => {}
+            }
             at.events.push(event);
         }
-        if let Some(due) = at.node.poll_timeout() {
+        if let Some(due) = at.node.poll_timeout()
+            && at.timer != Some(due)
+        {
+            at.timer = Some(due);
             self.timers.push(Reverse((due, place)));
         }
     }
@@ -226,9 +262,9 @@ impl World {
         if self.message_loss > 0 && self.random.percent(self.message_loss) {
             return;
         }
-        let flight = Flight { to, from: place, connection: *connection, identity: identity.clone(), frames };
-        self.flights.push(Reverse((self.now + self.latency, self.sent)));
-        self.cargo.insert(self.sent, flight);
+        let (at, number, connection) = (self.now + self.latency, self.sent, *connection);
+        let identity = identity.clone();
+        self.flights.push(Reverse(Flight { at, number, to, from: place, connection, identity, frames }));
     }
 
     /// DEALERs whose peers are there are connected.
@@ -265,7 +301,7 @@ impl World {
     }
 
     fn deliver(&mut self, flight: Flight) {
-        let Flight { to, from, connection, identity, frames } = flight;
+        let Flight { to, from, connection, identity, frames, .. } = flight;
         let at = &mut self.places[to];
         if !at.up || at.part != self.places[from].part {
             return;
@@ -283,18 +319,18 @@ impl World {
         let end = self.now + time;
         loop {
             self.connect();
-            let flight = self.flights.peek().map(|Reverse((at, _))| *at);
+            let flight = self.flights.peek().map(|Reverse(flight)| flight.at);
             let timer = self.timers.peek().map(|Reverse((at, _))| *at);
             let Some(next) = [flight, timer].into_iter().flatten().min().filter(|at| *at <= end) else {
                 break;
             };
             self.now = self.now.max(next);
             if flight == Some(next) {
-                let Some(Reverse((_, number))) = self.flights.pop() else { break };
-                if let Some(flight) = self.cargo.remove(&number) {
-                    self.deliver(flight);
-                }
-            } else if let Some(Reverse((_, place))) = self.timers.pop() {
+                let Some(Reverse(flight)) = self.flights.pop() else { break };
+                self.deliver(flight);
+            } else if let Some(Reverse((at, place))) = self.timers.pop() {
+                let timer = &mut self.places[place].timer;
+                _ = timer.take_if(|timer| *timer == at);
                 let due = self.places[place].node.poll_timeout().is_some_and(|at| at <= self.now);
                 if due && self.places[place].up {
                     self.act(place, |node, now| node.handle_timeout(now));
@@ -338,11 +374,18 @@ impl World {
 
     /// Everybody sees all others of its part and nobody else.
     fn is_whole(&self) -> bool {
-        let up: Vec<&Place> = self.places.iter().filter(|place| place.up).collect();
-        up.iter().all(|place| {
-            let others = up.iter().filter(|other| other.part == place.part).count() - 1;
-            place.node.peers().count() == others
-        })
+        let mut parts = BTreeMap::<u32, usize>::new();
+        self.places
+            .iter()
+            .filter(|place| place.up)
+            .for_each(|place| *parts.entry(place.part).or_default() += 1);
+        let sees_all = |place: &Place| !place.up || place.peers == parts[&place.part] - 1;
+        let whole = self.places.iter().all(sees_all);
+        // Events and the table say the same.
+        assert!(
+            !whole || self.places.iter().all(|place| !place.up || place.node.peers().count() == place.peers)
+        );
+        whole
     }
 }
 

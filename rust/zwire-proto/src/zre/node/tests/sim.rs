@@ -3,18 +3,33 @@
 
 use super::*;
 
-/// Milliseconds until everybody sees everybody, and messages sent.
-fn converge(nodes: usize, loss: u64, seed: u64) -> (u64, u64) {
+/// What a run cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cost {
+    /// Milliseconds until everybody sees everybody.
+    time: u64,
+    /// Messages until then, and in the time of a beacon and a half behind it.
+    messages: u64,
+    /// Beacons, likewise.
+    beacons: u64,
+}
+
+fn until_whole(world: &mut World, most: Duration) {
+    let end = world.now + most;
+    while !world.is_whole() {
+        world.run(ms(10));
+        assert!(world.now < end, "not whole after {most:?}");
+    }
+}
+
+fn converge(nodes: usize, loss: u64, seed: u64) -> Cost {
     let mut world = World::new();
     world.random = Random(seed);
     world.datagram_loss = loss;
     for number in 0..nodes {
         world.add(config(number, Generations::default()));
     }
-    while !world.is_whole() {
-        world.run(ms(10));
-        assert!(world.now < Duration::from_secs(60), "{nodes} nodes, {loss} % loss");
-    }
+    until_whole(&mut world, Duration::from_secs(60));
     let time = world.now.as_millis() as u64;
     world.run(ms(1500));
     for place in &world.places {
@@ -24,25 +39,18 @@ fn converge(nodes: usize, loss: u64, seed: u64) -> (u64, u64) {
         assert_eq!(enters, nodes - 1, "ENTER of each, once");
         assert!(!place.events.iter().any(|event| event.kind == EventKind::Exit));
     }
-    (time, world.sent)
+    let beacons = world.places.iter().map(|place| place.datagrams).sum();
+    Cost { time, messages: world.sent, beacons }
 }
 
 #[test]
 fn nodes_see_each_other_within_one_beacon() {
     for nodes in [2, 10, 50, 200] {
-        let (time, sent) = converge(nodes, 0, 1);
+        let Cost { time, messages, .. } = converge(nodes, 0, 1);
         assert!(time <= 1000, "{nodes} nodes: {time} ms");
         // One HELLO each way.
-        assert_eq!(sent, (nodes * (nodes - 1)) as u64);
+        assert_eq!(messages, (nodes * (nodes - 1)) as u64);
     }
-}
-
-#[test]
-#[ignore = "takes half a minute; cargo test -p zwire-proto --lib -- --ignored a_thousand"]
-fn a_thousand_nodes_see_each_other_within_one_beacon() {
-    let (time, sent) = converge(1000, 0, 1);
-    assert!(time <= 1000, "{time} ms");
-    assert_eq!(sent, 999_000);
 }
 
 /// A HELLO that answers needs no beacon, so loss costs little time.
@@ -50,39 +58,127 @@ fn a_thousand_nodes_see_each_other_within_one_beacon() {
 fn lost_beacons_cost_a_beacon_or_two() {
     for (loss, longest) in [(5, 2000), (20, 3000), (60, 10_000)] {
         for seed in [1, 2, 3] {
-            let (time, sent) = converge(30, loss, seed);
+            let Cost { time, messages, .. } = converge(30, loss, seed);
             assert!(time <= longest, "{loss} %: {time} ms");
             // Where beacons are lost for four seconds, PING helps.
-            assert!(sent >= 30 * 29 && (loss > 20 || sent == 30 * 29), "{loss} %: {sent}");
+            assert!(messages >= 30 * 29 && (loss > 20 || messages == 30 * 29), "{loss} %: {messages}");
         }
     }
 }
 
-/// Nodes, percent of beacons lost, milliseconds until everybody sees everybody, messages until then.
-/// A change of these numbers is a change of behaviour.
+const PAGE: &str = include_str!("../../../../../../docs/zre-simulation.md");
+
+/// The numbers of a line of a table in the documentation that begins with these.
+fn documented(section: &str, begin: &[u64]) -> Vec<u64> {
+    let (_, table) = PAGE.split_once(section).unwrap();
+    let table = table.split_once("\n## ").map_or(table, |(table, _)| table);
+    let cells = |line: &str| -> Option<Vec<u64>> {
+        let line = line.strip_prefix('|')?.strip_suffix('|')?;
+        line.split('|').map(|cell| cell.trim().replace(',', "").parse().ok()).collect()
+    };
+    let mut found = table.lines().filter_map(cells).filter(|line| line.starts_with(begin));
+    let line = found.next().unwrap_or_else(|| panic!("no line {begin:?}"));
+    assert_eq!(found.next(), None, "two lines {begin:?}");
+    line[begin.len()..].to_vec()
+}
+
+fn compare(lines: &[(u64, u64)]) {
+    let documented = lines.iter().map(|(nodes, loss)| documented("## Convergence", &[*nodes, *loss]));
+    let seen = lines.iter().map(|(nodes, loss)| {
+        let Cost { time, messages, beacons } = converge(*nodes as usize, *loss, 1);
+        vec![time, messages, beacons]
+    });
+    assert_eq!(documented.collect::<Vec<_>>(), seen.collect::<Vec<_>>(), "{lines:?}");
+}
+
+/// A change of these numbers is a change of behaviour: the page has to be changed with it.
 #[test]
 fn the_table_of_convergence() {
-    let table = [(10, 0), (10, 5), (10, 20), (10, 50), (50, 0), (50, 5), (50, 20), (50, 50), (100, 20)];
-    let seen: Vec<_> = table
-        .iter()
-        .map(|(nodes, loss)| {
-            let (time, sent) = converge(*nodes, *loss, 1);
-            (*nodes, *loss, time, sent)
-        })
-        .collect();
-    let expected = [
-        (10, 0, 10, 90),
-        (10, 5, 10, 90),
-        (10, 20, 1010, 90),
-        (10, 50, 2010, 90),
-        (50, 0, 10, 2450),
-        (50, 5, 1010, 2450),
-        (50, 20, 1010, 2450),
-        // Where four beacons in a row are lost, PING adds its own.
-        (50, 50, 5010, 3092),
-        (100, 20, 3010, 9930),
-    ];
-    assert_eq!(seen, expected);
+    compare(&[(10, 0), (10, 5), (10, 20), (100, 0), (100, 5), (100, 20)]);
+}
+
+#[test]
+#[ignore = "half a minute; `make test-rust` runs it"]
+fn a_thousand_nodes_without_loss() {
+    compare(&[(1000, 0)]);
+}
+
+#[test]
+#[ignore = "half a minute; `make test-rust` runs it"]
+fn a_thousand_nodes_with_5_percent_loss() {
+    compare(&[(1000, 5)]);
+}
+
+#[test]
+#[ignore = "half a minute; `make test-rust` runs it"]
+fn a_thousand_nodes_with_20_percent_loss() {
+    compare(&[(1000, 20)]);
+}
+
+/// Twenty nodes die or leave and others take their places; a tenth of the network is cut off for longer
+/// than it is believed in, and comes back. With timers of a few seconds, so that the run is short.
+fn live(nodes: usize) -> [u64; 4] {
+    let settings = |number| NodeConfig {
+        beacon_interval: Some(ms(2000)),
+        evasive: ms(4100),
+        expired: ms(8000),
+        ..config(number, Generations::default())
+    };
+    let mut world = World::new();
+    world.datagram_loss = 5;
+    (0..nodes).for_each(|number| _ = world.add(settings(number)));
+    let most = Duration::from_secs(30);
+    until_whole(&mut world, most);
+    let mut random = Random(9);
+    for round in 0..20 {
+        let place = (random.next() >> 20) as usize % nodes;
+        if round % 2 == 0 {
+            world.act(place, |node, now| node.stop(now)).unwrap();
+            world.run(ms(100));
+        }
+        world.kill(place);
+        world.run(ms(100));
+        let new = if round % 3 == 0 { place } else { 10_000 + round };
+        world.restart(place, NodeConfig { uuid: uuid(new), ..settings(place) });
+    }
+    until_whole(&mut world, most);
+    let churned = (world.now.as_millis() as u64, world.sent);
+    for place in world.places.iter_mut().take(nodes / 10) {
+        place.part = 1;
+    }
+    until_whole(&mut world, most);
+    for place in &mut world.places {
+        place.part = 0;
+    }
+    let cut = world.now;
+    until_whole(&mut world, most);
+    let healed = (world.now - cut).as_millis() as u64;
+    for place in &mut world.places {
+        let mut there = BTreeSet::new();
+        // What died at a place took its view along.
+        let lived =
+            place.events.iter().rposition(|event| event.kind == EventKind::Stop).map_or(0, |at| at + 1);
+        for event in &place.events[lived..] {
+            match event.kind {
+                EventKind::Enter { .. } => _ = there.insert(event.peer),
+                EventKind::Exit => _ = there.remove(&event.peer),
+                _ => {}
+            }
+        }
+        assert!(place.node.peers().all(|peer| there.contains(&peer)));
+    }
+    [churned.0, churned.1, healed, world.sent - churned.1]
+}
+
+#[test]
+fn a_hundred_nodes_through_churn_and_partition() {
+    assert_eq!(documented("## Churn", &[100]), live(100));
+}
+
+#[test]
+#[ignore = "half a minute; `make test-rust` runs it"]
+fn a_thousand_nodes_through_churn_and_partition() {
+    assert_eq!(documented("## Churn", &[1000]), live(1000));
 }
 
 #[test]
