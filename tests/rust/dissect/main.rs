@@ -9,4 +9,5 @@ mod made;
 mod run;
 mod truth;
 mod zmtp;
+mod zmtp_damage;
 mod zre;

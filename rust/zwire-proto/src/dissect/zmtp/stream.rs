@@ -534,6 +534,13 @@ impl Stream {
             (Some(Mechanism::NULL | Mechanism::PLAIN), b"READY") => {
                 Handshake::Ready(open(Some(Ok(Ready::decode(body)?.metadata)))?)
             }
+            // The greeting is missing, and under NULL this is what follows it. A box of CURVE is no metadata.
+            (None, b"READY") => match Ready::decode(body) {
+                Ok(Ready { metadata }) if metadata.get(Metadata::SOCKET_TYPE).is_some() => {
+                    Handshake::Ready(open(Some(Ok(metadata)))?)
+                }
+                _ => return Ok(Said::Command(TrafficCommand::decode(body)?)),
+            },
             _ => return Ok(Said::Command(TrafficCommand::decode(body)?)),
         };
         Ok(Said::Handshake(command))

@@ -107,14 +107,31 @@ pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
     if let Ok(generation) = Hello::generation(first) {
         return Some(generation);
     }
-    let mut told = None;
-    for generation in [Generation::Rfc20, Generation::Rfc36, Generation::Rfc43] {
-        let decodes = |frame: &Bytes| wire::Message::decode(generation, core::slice::from_ref(frame)).is_ok();
-        if fills(first, decodes) && told.replace(generation).is_some() {
-            return None;
+    let decode =
+        |generation, frame: &Bytes| wire::Message::decode(generation, core::slice::from_ref(frame)).ok();
+    let fitting = |generation: &Generation| fills(first, |frame| decode(*generation, frame).is_some());
+    let mut fitting = [Generation::Rfc20, Generation::Rfc36, Generation::Rfc43].into_iter().filter(fitting);
+    match (fitting.next(), fitting.next()) {
+        (one, None) => one,
+        // JOIN number 5 of "CHAT" is number 517 of "\x04CHAT" before 36/ZRE: names are text.
+        (Some(one), Some(other)) => {
+            let is_text = |generation: &Generation| {
+                let group = decode(*generation, first).and_then(|message| match message.body {
+                    wire::Body::Join(join) => Some(join.group),
+                    wire::Body::Leave(leave) => Some(leave.group),
+                    wire::Body::Shout(shout) => Some(shout.group),
+                    _ => None,
+                });
+                group.is_some_and(|group| !group.is_empty() && !group.iter().any(u8::is_ascii_control))
+            };
+            match (is_text(&one), is_text(&other)) {
+                (true, false) => Some(one),
+                (false, true) => Some(other),
+                _ => None,
+            }
         }
+        (None, Some(_)) => None,
     }
-    told
 }
 
 /// Why a header frame tells no generation.
@@ -149,6 +166,7 @@ mod tests {
         assert_eq!(told(b"\xaa\xa1\x06\x02\x09"), Some(Generation::Rfc20), "number 521");
         assert_eq!(told(b"\xaa\xa1\x04\x02\x00\x09\x01G\x03"), Some(Generation::Rfc36));
         assert_eq!(told(b"\xaa\xa1\x04\x00\x09\x01G\x03"), Some(Generation::Rfc20));
+        assert_eq!(told(b"\xaa\xa1\x04\x02\x00\x05\x04CHAT\x01"), Some(Generation::Rfc36), "or number 517");
         // JOIN number 1 of "", or number 512 of "\0".
         assert_eq!(told(b"\xaa\xa1\x04\x02\x00\x01\x00\x00"), None);
         for none in [&b""[..], b"\xaa\xa1", b"\xaa\xa1\x06\x02", b"\xaa\xa1\x63\x02\x00\x09"] {
