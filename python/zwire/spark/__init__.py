@@ -1,37 +1,52 @@
-"""Zenoh in Spark: publish, ask and decode where the partitions are.
+"""Zenoh and ZRE in Spark: publish, ask, shout, whisper and decode where the partitions are.
 
-For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`decode` and :func:`captures`. For
-``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`, :func:`decode_partition`, and
-:func:`batches` for speed. For functions of your own: :func:`session`. The columns of all of them are in
-:mod:`zwire.spark.schema`.
+For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`shout`, :func:`whisper`, :func:`decode`
+and :func:`captures`. For ``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`,
+:func:`shout_partition`, :func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed.
+For functions of your own: :func:`session`. The columns of all of them are in :mod:`zwire.spark.schema`.
 
 Importing this loads neither pyspark nor pyarrow; using it needs ``zwire[spark]``, on the workers as well.
 """
 
 from zwire.spark import schema
 from zwire.spark._ask import ReplyRow
+from zwire.spark._nodes import close_nodes, node_counts
 from zwire.spark._read import DecodedRow
 from zwire.spark._send import PutSummary
 from zwire.spark._sessions import close_sessions, session, session_counts
-from zwire.spark.arrow import captures, decode, get, put
+from zwire.spark._tell import ToldSummary
+from zwire.spark.arrow import captures, decode, get, put, shout, whisper
 from zwire.spark.batch import Batch, batches
-from zwire.spark.partitions import decode_partition, get_partition, put_partition
+from zwire.spark.partitions import (
+    decode_partition,
+    get_partition,
+    put_partition,
+    shout_partition,
+    whisper_partition,
+)
 
 __all__ = [
     "Batch",
     "DecodedRow",
     "PutSummary",
     "ReplyRow",
+    "ToldSummary",
     "batches",
     "captures",
+    "close_nodes",
     "close_sessions",
     "decode",
     "decode_partition",
     "get",
     "get_partition",
+    "node_counts",
     "put",
     "put_partition",
     "schema",
     "session",
     "session_counts",
+    "shout",
+    "shout_partition",
+    "whisper",
+    "whisper_partition",
 ]

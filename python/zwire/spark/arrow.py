@@ -11,6 +11,7 @@ from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
 from zwire.spark._read import Capture, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, check_columns, put_options, send
+from zwire.spark._tell import TellOptions, Told, tell, tell_options
 from zwire.spark.batch import BYTES, ROWS
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zwire.spark._ask import GetKeywords, ReplyRow
+    from zwire.spark._nodes import IntoNodeConfig
     from zwire.spark._read import DecodeKeywords
     from zwire.spark._send import PutKeywords
     from zwire.spark._settings import IntoConfig
+    from zwire.spark._tell import TellKeywords
 
-__all__ = ["captures", "decode", "get", "put"]
+__all__ = ["captures", "decode", "get", "put", "shout", "whisper"]
 
 
 @dataclass(frozen=True)
@@ -322,3 +325,90 @@ def captures(
     # Contents are not asked for, so Spark does not read them.
     found = files.select("path", "length")
     return found if partitions is None else found.repartitionByRange(partitions, "path")
+
+
+@dataclass(frozen=True)
+class _Tell:
+    options: TellOptions
+    to: str | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        summary = tell(self.options, self._rows(batches))
+        yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.TOLD.arrow())
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Told]:
+        for batch in batches:
+            to = batch.column(self.to).to_pylist() if self.to else [None] * batch.num_rows
+            yield from map(Told, to, batch.column("content").to_pylist())
+
+
+def shout(
+    df: DataFrame, config: IntoNodeConfig, *, group: str | None = None, **options: Unpack[TellKeywords]
+) -> DataFrame:
+    """Shout the rows of a DataFrame to groups of a ZRE network; a row of ``schema.TOLD`` for each partition.
+
+    Columns go by name: ``content`` (string, binary, or an array of frames), and ``group`` unless it is given
+    for all rows. Lazy, as everything in Spark: each action sends again.
+
+    Each worker process is one node of the network, which others see enter at its first row and leave some
+    time after its last one. What it sends is queued for each member of the group and goes out while the task
+    goes on; no peer confirms anything in ZRE, so that a summary says what was ``queued``, not what has
+    arrived. A task that fails is started again by Spark with its partition from the beginning, possibly in
+    another process, which is another node: what the first attempt has queued arrives twice, from two peers.
+
+    Args:
+        df: What to shout.
+        config: A :class:`zwire.zre.Config`, or a mapping of its fields. Without beacons the nodes need
+            ``peers`` or ``gossip_connect``. ``uuid`` is for one node and refused.
+        group: Of all rows, instead of the column.
+        **options: ``peers`` (1): so many have to be in a group before the first row for it is sent, within
+            ``wait`` (10) seconds; 0 does not wait. ``rate``: rows per second and task at most; what is faster
+            than the network for long fills the queues of peers (``high_water_mark``, ``high_water_bytes``),
+            and beyond these a peer loses its session. ``errors``: ``raise`` (default) ends the task at the
+            first row that a peer did not get, or that is none; ``skip`` goes on, and the summary counts.
+
+    Raises:
+        ValueError: A column or an option is wrong. Rows are checked in the tasks.
+        ConfigError: The configuration is wrong, or not for workers.
+    """
+    made = tell_options(config, group, shout=True, **options)
+    return _told(df, made, "group", given=group is not None)
+
+
+def whisper(
+    df: DataFrame, config: IntoNodeConfig, *, peer: str | None = None, **options: Unpack[TellKeywords]
+) -> DataFrame:
+    """Whisper the rows of a DataFrame to peers of a ZRE network; a row of ``schema.TOLD`` for each partition.
+
+    As :func:`shout`, with the UUID of a peer in the column ``peer`` unless it is given for all rows. A task
+    waits up to ``wait`` seconds from its first row on for peers that are not there.
+
+    Args:
+        df: What to whisper.
+        config: A :class:`zwire.zre.Config`, or a mapping of its fields.
+        peer: Of all rows, instead of the column.
+        **options: See :func:`shout`; ``peers`` means nothing here.
+
+    Raises:
+        ValueError: A column or an option is wrong. Rows are checked in the tasks.
+        ConfigError: The configuration is wrong, or not for workers.
+    """
+    made = tell_options(config, peer, shout=False, **options)
+    return _told(df, made, "peer", given=peer is not None)
+
+
+def _told(df: DataFrame, options: TellOptions, name: str, *, given: bool) -> DataFrame:
+    kinds = dict(df.dtypes)
+    for column in ("content",) if given else (name, "content"):
+        if column not in kinds:
+            raise ValueError(f"there is no column {column!r}")
+    if kinds["content"] not in ("string", "binary", "array<string>", "array<binary>"):
+        raise ValueError(
+            f"column 'content' must be string, binary or an array of these, not {kinds['content']}"
+        )
+    if not given and kinds[name] != "string":
+        raise ValueError(f"column {name!r} must be string, not {kinds[name]}")
+    wanted = ["content"] if given else [name, "content"]
+    return df.select(wanted).mapInArrow(_Tell(options, None if given else name), schema.TOLD.ddl)

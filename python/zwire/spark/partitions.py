@@ -5,6 +5,7 @@
     summary = rdd.mapPartitions(put_partition("tcp/hub:7447")).collect()
     replies = selectors.mapPartitions(get_partition("tcp/hub:7447"))
     messages = paths.mapPartitions(decode_partition())
+    told = rdd.mapPartitions(shout_partition(zwire.zre.Config(name="job"), group="CHAT"))
 
 What they return pickles, and runs in the workers with the session that :func:`zwire.spark.session` gives
 there. Where Arrow can be used (:mod:`zwire.spark.arrow`) it is five to ten times faster than rows are;
@@ -22,6 +23,7 @@ from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ReplyRow, ask, get_options
 from zwire.spark._read import Capture, DecodedRow, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, PutSummary, put_options, send
+from zwire.spark._tell import TellOptions, ToldSummary, tell, tell_options, told
 from zwire.spark.batch import to_arrow
 
 if TYPE_CHECKING:
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 
     from zwire.capture import IntoFrame, Source
     from zwire.spark._ask import GetKeywords
+    from zwire.spark._nodes import IntoNodeConfig
     from zwire.spark._read import DecodeKeywords
     from zwire.spark._send import PutKeywords
     from zwire.spark._settings import IntoConfig
+    from zwire.spark._tell import TellKeywords
     from zwire.spark.batch import Batch, Row
     from zwire.zenoh import KeyExpr, Selector
 
@@ -41,7 +45,13 @@ if TYPE_CHECKING:
     Captured: TypeAlias = Source | tuple[str, Buffer]
     Framed: TypeAlias = IntoFrame | dict[str, Any]
 
-__all__ = ["decode_partition", "get_partition", "put_partition"]
+__all__ = [
+    "decode_partition",
+    "get_partition",
+    "put_partition",
+    "shout_partition",
+    "whisper_partition",
+]
 
 
 @dataclass(frozen=True)
@@ -157,3 +167,53 @@ def decode_partition(**options: Unpack[DecodeKeywords]) -> _DecodePartition:
 
 _ROWS = 4096
 """Rows that are objects of Python at once."""
+
+
+@dataclass(frozen=True)
+class _TellPartition:
+    options: TellOptions
+
+    def __call__(self, partition: Iterable[Any]) -> Iterator[ToldSummary]:
+        name = "group" if self.options.shout else "peer"
+        yield tell(self.options, (told(row, name) for row in partition))
+
+
+def shout_partition(
+    config: IntoNodeConfig, group: str | None = None, **options: Unpack[TellKeywords]
+) -> _TellPartition:
+    """Shout the rows of a partition to a group of a ZRE network; gives one :class:`ToldSummary`.
+
+    Rows are contents (a text, bytes, or a list of frames), tuples ``(group, content)``, or dicts and rows of
+    Spark with these names.
+
+    Each worker process is one node, started at its first row and used by later tasks; see
+    :func:`zwire.spark.shout` for what "sent" means, and what a task does that is started again.
+
+    Args:
+        config: A :class:`zwire.zre.Config`, or a mapping of its fields.
+        group: Of the rows that name none.
+        **options: See :func:`zwire.spark.shout`.
+
+    Raises:
+        TimedOut: In the task: fewer than ``peers`` nodes are in the group after ``wait`` seconds.
+        RowError: In the task, at the first row that a peer did not get; names row, group and reason.
+    """
+    return _TellPartition(tell_options(config, group, shout=True, **options))
+
+
+def whisper_partition(
+    config: IntoNodeConfig, peer: str | None = None, **options: Unpack[TellKeywords]
+) -> _TellPartition:
+    """Whisper the rows of a partition to peers of a ZRE network; gives one :class:`ToldSummary`.
+
+    As :func:`shout_partition`; rows are contents, or tuples ``(peer, content)`` with the UUID of the peer.
+
+    Args:
+        config: A :class:`zwire.zre.Config`, or a mapping of its fields.
+        peer: Of the rows that name none.
+        **options: See :func:`zwire.spark.whisper`.
+
+    Raises:
+        RowError: In the task, at the first row that its peer did not get; names row, peer and reason.
+    """
+    return _TellPartition(tell_options(config, peer, shout=False, **options))

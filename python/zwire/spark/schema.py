@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["DECODE", "PUT", "REPLY", "SUMMARY", "RowSchema"]
+__all__ = ["DECODE", "PUT", "REPLY", "SUMMARY", "TOLD", "RowSchema"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +141,25 @@ REPLY = RowSchema(
 Of a deletion ``payload`` and ``encoding`` are null. An error reply has ``error``, and its bytes in
 ``payload``; a query that nobody could answer any more (its time was up, the link was lost) has ``error``
 alone. ``replier`` is the id of the node that answered, where it says so.
+"""
+
+TOLD = RowSchema(
+    (
+        ("rows", "bigint"),
+        ("bytes", "bigint"),
+        ("queued", "bigint"),
+        ("full", "bigint"),
+        ("not_responding", "bigint"),
+        ("refused", "bigint"),
+        ("skipped", "bigint"),
+        ("seconds", "double"),
+    )
+)
+"""What ``shout`` and ``whisper`` give, a row for each partition.
+
+``rows`` were taken by the queue of at least one peer, with ``bytes`` of content; ``skipped`` by none. The
+copies of all rows are ``queued`` or not: too many messages waited (``full``), the connection had failed
+(``not_responding``), or the content had several frames and the peer takes one (``refused``).
 """
 
 DECODE = RowSchema(
