@@ -41,7 +41,9 @@ class Network:
     """Runs trials in a namespace of its own."""
 
     def __init__(self) -> None:
-        self.way = next((way for way in (["--net"], ["--user", "--map-root-user", "--net"]) if _works(way)), None)
+        self.way = next(
+            (way for way in (["--net"], ["--user", "--map-root-user", "--net"]) if _works(way)), None
+        )
 
     def run(self, *arguments: object) -> Any:
         """One trial; what it has measured."""
@@ -66,9 +68,11 @@ def measure(plan: Plan) -> Iterator[Row]:
     """The rows of this area."""
     fans = FANS[:1] if plan.smoke else FANS
     shouts = {
-        (fan, way): Row(AREA, f"shout 64 B to {fan}{', batch' if way == 'batch' else ''}", "msg/s", PEER, target=10)
+        (fan, way): Row(
+            AREA, f"shout 64 B to {fan}{', batch' if way == 'batch' else ''}", "msg/s", PEER, target=10
+        )
         for fan in fans
-        for way in ("single", "batch")
+        for way, suffix in (("single", ""), ("batch", ", batch"))
     }
     enter = Row(AREA, "start to ENTER at a peer", "µs", PEER, less_is_better=True, floor=1.0)
     idle = {

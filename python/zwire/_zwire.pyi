@@ -33,6 +33,7 @@ from zwire.zenoh._enums import (
     SetIntersectionLevel,
     WhatAmI,
 )
+from zwire.zre._delivery import Delivery
 
 __all__ = [
     "NTP64",
@@ -79,6 +80,7 @@ __all__ = [
     "Session",
     "SessionInfo",
     "Shout",
+    "Shouted",
     "Silent",
     "SourceInfo",
     "Stop",
@@ -1283,6 +1285,21 @@ class Leader(Event):
 class Stop(Event):
     """The node has stopped."""
 
+@final
+class Shouted:
+    """What became of a message for a group."""
+
+    @property
+    def peers(self) -> dict[str, Delivery]: ...
+    @property
+    def queued(self) -> int: ...
+    @property
+    def full(self) -> int: ...
+    @property
+    def not_responding(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+
 _Frames: TypeAlias = str | Buffer | Iterable[str | Buffer]
 _Uuid: TypeAlias = str | UUID
 
@@ -1304,8 +1321,8 @@ class ZreNode:
     def set_header(self, name: str, value: str) -> None: ...
     def join(self, group: str) -> bool: ...
     def leave(self, group: str) -> bool: ...
-    def _whisper(self, peer: _Uuid, content: _Frames) -> str: ...
-    def _shout(self, group: str, content: _Frames) -> dict[str, str]: ...
+    def whisper(self, peer: _Uuid, content: _Frames) -> Delivery: ...
+    def shout(self, group: str, content: _Frames) -> Shouted: ...
     def _send_many(
         self,
         peer: _Uuid | None,

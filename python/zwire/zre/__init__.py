@@ -32,6 +32,7 @@ from zwire._zwire import (
     LogSender,
     MessagesLost,
     Shout,
+    Shouted,
     Silent,
     Stop,
     Whisper,
@@ -40,7 +41,8 @@ from zwire._zwire import (
 from zwire._zwire import zre_keypair as keypair
 from zwire._zwire import zre_log_hash as log_hash
 from zwire.zre._config import Config
-from zwire.zre._node import Delivery, Node, Sent, Shouted
+from zwire.zre._delivery import Delivery
+from zwire.zre._node import Node, Sent
 
 __all__ = [
     "Config",

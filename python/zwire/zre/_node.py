@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,52 +25,7 @@ if TYPE_CHECKING:
             """Hand over a schema and an array."""
 
 
-__all__ = ["Delivery", "Node", "Sent", "Shouted"]
-
-
-class Delivery(enum.StrEnum):
-    """What became of a message for one peer."""
-
-    QUEUED = "queued"
-    """It is on its way. Whether it arrives shows only in what the peer answers."""
-    FULL = "full"
-    """As many messages as may wait for the peer do. This one is lost, and the session begins anew."""
-    NOT_RESPONDING = "not_responding"
-    """The connection to the peer failed, and another one is not yet there."""
-    REFUSED = "refused"
-    """The content has several frames, and the generation of the peer one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shouted:
-    """What became of a message for a group."""
-
-    peers: dict[str, Delivery]
-    """Each member, by UUID, and what became of its copy."""
-
-    def count(self, delivery: Delivery) -> int:
-        """How many members it became that of."""
-        return sum(found == delivery for found in self.peers.values())
-
-    @property
-    def queued(self) -> int:
-        """Members that it is on its way to."""
-        return self.count(Delivery.QUEUED)
-
-    @property
-    def full(self) -> int:
-        """Members for which too many messages wait."""
-        return self.count(Delivery.FULL)
-
-    @property
-    def not_responding(self) -> int:
-        """Members whose connection failed."""
-        return self.count(Delivery.NOT_RESPONDING)
-
-    @property
-    def refused(self) -> int:
-        """Members whose generation has one frame per message."""
-        return self.count(Delivery.REFUSED)
+__all__ = ["Node", "Sent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,37 +97,6 @@ class Node(ZreNode):
         trace: TracebackType | None,
     ) -> None:
         await asyncio.to_thread(self.stop)
-
-    def whisper(self, peer: str | uuids.UUID, content: str | Buffer | Iterable[str | Buffer]) -> Delivery:
-        """Send a message to one peer, and tell what became of it; never waits.
-
-        Args:
-            peer: Its UUID.
-            content: One frame, or several.
-
-        Raises:
-            UnknownPeer: It is not there.
-            InvalidValue: No frame at all, or more than a message may have.
-            UsageError: The node does not run.
-        """
-        return Delivery(self._whisper(peer, content))
-
-    def shout(self, group: str, content: str | Buffer | Iterable[str | Buffer]) -> Shouted:
-        """Send a message to each peer in a group, and tell what became of each copy; never waits.
-
-        This node need not be in the group, and gets no copy.
-
-        Args:
-            group: Its name.
-            content: One frame, or several.
-
-        Raises:
-            InvalidValue: A name that peers could not be told, no frame at all, or more than a message may
-                have.
-            UsageError: The node does not run.
-        """
-        outcomes = self._shout(group, content)
-        return Shouted({peer: Delivery(outcome) for peer, outcome in outcomes.items()})
 
     def whisper_many(
         self,

@@ -76,7 +76,7 @@ mod _zwire {
         zbytes::PyZBytes,
         zid::PyZenohId,
         zmtp::{PyEvent as ZmtpEvent, PySocket, zmtp_keypair},
-        zre::{Node, zre_keypair, zre_log_hash},
+        zre::{Node, Shouted, zre_keypair, zre_log_hash},
         zre_events::{
             Enter, Evasive, Event, Exit, Join, Leader, Leave, MessagesLost, Shout, Silent, Stop, Whisper,
         },

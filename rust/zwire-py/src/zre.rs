@@ -6,6 +6,7 @@ use crate::{
     handlers::{Handler, seconds},
     interrupt::Interrupt,
     notifier::Notifier,
+    once::Once,
     zre_settings,
 };
 use bytes::Bytes;
@@ -52,13 +53,68 @@ pub(crate) struct Node {
 /// Messages that are taken from an iterable before the interpreter is given away to send them.
 const SEND_CHUNK: usize = 1024;
 
-/// The word for what became of a message.
-const fn outcome(delivery: Delivery) -> &'static str {
-    match delivery {
-        Delivery::Queued => "queued",
-        Delivery::Full => "full",
-        Delivery::NotResponding => "not_responding",
-        Delivery::Refused => "refused",
+/// What became of a message, as a member of the enumeration in Python.
+fn outcome(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
+    static MEMBERS: Once<[Py<PyAny>; 4]> = Once::new();
+    let members = MEMBERS.get(|| {
+        let class = py.import("zwire.zre._delivery")?.getattr("Delivery")?;
+        let member = |name| class.getattr(name).map(Bound::unbind);
+        Ok([member("QUEUED")?, member("FULL")?, member("NOT_RESPONDING")?, member("REFUSED")?])
+    })?;
+    let [queued, full, not_responding, refused] = members;
+    let member = match delivery {
+        Delivery::Queued => queued,
+        Delivery::Full => full,
+        Delivery::NotResponding => not_responding,
+        Delivery::Refused => refused,
+    };
+    Ok(member.clone_ref(py))
+}
+
+/// What became of a message for a group.
+#[pyclass(module = "zwire.zre", frozen)]
+pub(crate) struct Shouted(zwire_proto::zre::node::Shouted);
+
+#[pymethods]
+impl Shouted {
+    /// Each member of the group, by UUID, and what became of its copy.
+    #[getter]
+    fn peers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (peer, delivery) in &self.0.peers {
+            dict.set_item(peer.to_string(), outcome(py, *delivery)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// Members that it is on its way to.
+    #[getter]
+    fn queued(&self) -> usize {
+        self.0.count(Delivery::Queued)
+    }
+
+    /// Members for which too many messages wait: theirs is lost.
+    #[getter]
+    fn full(&self) -> usize {
+        self.0.count(Delivery::Full)
+    }
+
+    /// Members whose connection failed.
+    #[getter]
+    fn not_responding(&self) -> usize {
+        self.0.count(Delivery::NotResponding)
+    }
+
+    /// Members whose generation has one frame per message.
+    #[getter]
+    fn refused(&self) -> usize {
+        self.0.count(Delivery::Refused)
+    }
+
+    fn __repr__(&self) -> String {
+        let (queued, full) = (self.queued(), self.full());
+        let (not_responding, refused) = (self.not_responding(), self.refused());
+        format!("<Shouted queued={queued} full={full} not_responding={not_responding} refused={refused}>")
     }
 }
 
@@ -204,29 +260,42 @@ impl Node {
         self.run(py, |engine, _| engine.leave(group))
     }
 
-    fn _whisper(
+    /// Sends a message to one peer, and tells what became of it; never waits.
+    ///
+    /// Args:
+    ///     peer: Its UUID.
+    ///     content: One frame, or several.
+    ///
+    /// Raises:
+    ///     UnknownPeer: It is not there.
+    ///     InvalidValue: No frame at all, or more than a message may have.
+    ///     UsageError: The node does not run.
+    fn whisper(
         &self,
         py: Python<'_>,
         peer: &Bound<'_, PyAny>,
         content: &Bound<'_, PyAny>,
-    ) -> PyResult<&'static str> {
+    ) -> PyResult<Py<PyAny>> {
         let (peer, content) = (uuid(py, peer)?, frames(content)?);
-        self.run(py, |engine, _| engine.whisper(&peer, content)).map(outcome)
+        let delivery = self.run(py, |engine, _| engine.whisper(&peer, content))?;
+        outcome(py, delivery)
     }
 
-    fn _shout<'py>(
-        &self,
-        py: Python<'py>,
-        group: &str,
-        content: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    /// Sends a message to each peer in a group, and tells what became of each copy; never waits.
+    ///
+    /// This node need not be in the group, and gets no copy.
+    ///
+    /// Args:
+    ///     group: Its name.
+    ///     content: One frame, or several.
+    ///
+    /// Raises:
+    ///     InvalidValue: A name that peers could not be told, no frame at all, or more than a message may
+    ///         have.
+    ///     UsageError: The node does not run.
+    fn shout(&self, py: Python<'_>, group: &str, content: &Bound<'_, PyAny>) -> PyResult<Shouted> {
         let content = frames(content)?;
-        let shouted = self.run(py, |engine, _| engine.shout(group, content))?;
-        let dict = PyDict::new(py);
-        for (peer, delivery) in shouted.peers {
-            dict.set_item(peer.to_string(), outcome(delivery))?;
-        }
-        Ok(dict)
+        self.run(py, |engine, _| engine.shout(group, content)).map(Shouted)
     }
 
     fn _send_many<'py>(

@@ -40,6 +40,7 @@ use zwire_proto::{
     zre::{
         Uuid,
         node::{Action, DealerId, Event, EventKind, Interface, Node as Machine},
+        wire::{Beacon, IdentityForm},
     },
 };
 
@@ -69,9 +70,26 @@ impl Weigh for NodeEvent {
     }
 }
 
+/// How long a goodbye waits for the next message of whoever says it. A datagram overtakes what was sent
+/// before it on a connection, and what comes after a goodbye is nobody's.
+const LEAVING: Duration = Duration::from_millis(200);
+
+/// How long it waits at most.
+const LEAVING_LIMIT: Duration = Duration::from_secs(2);
+
+/// A goodbye that waits.
+struct Leaving {
+    at: Duration,
+    until: Duration,
+    source: IpAddr,
+    datagram: Bytes,
+}
+
 /// A node that runs.
 pub(crate) struct Core {
     pub(crate) machine: Machine,
+    /// Goodbyes of peers whose last messages may not be read yet, by connection.
+    leaving: HashMap<u64, Leaving>,
     pub(super) ways: HashMap<DealerId, Arc<Outbound>>,
     /// Which connection speaks for an identity: the newest.
     inbound: HashMap<Bytes, Arc<Connection>>,
@@ -91,6 +109,7 @@ impl Core {
     pub(crate) fn new(machine: Machine, listener: Listener, candidates: Vec<Candidate>, port: u16) -> Self {
         let mut core = Self {
             machine,
+            leaving: HashMap::new(),
             ways: HashMap::new(),
             inbound: HashMap::new(),
             listener,
@@ -135,12 +154,44 @@ impl Core {
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
-        self.machine.poll_timeout().into_iter().chain(self.gossip.poll_timeout()).min()
+        let leaving = self.leaving.values().map(|leaving| leaving.at);
+        leaving.chain(self.machine.poll_timeout()).chain(self.gossip.poll_timeout()).min()
+    }
+
+    /// The connection that speaks for a node.
+    fn connection_of(&self, uuid: &Uuid) -> Option<&Arc<Connection>> {
+        let forms = [IdentityForm::Prefixed, IdentityForm::Bare, IdentityForm::Hex];
+        forms.iter().find_map(|form| self.inbound.get(&form.encode(uuid)))
+    }
+
+    /// A datagram of discovery. A goodbye waits until the connection of its sender is closed or quiet.
+    fn handle_beacon(&mut self, now: Now, source: IpAddr, datagram: Bytes) {
+        let goodbye = Beacon::decode(&datagram).ok().filter(|beacon| beacon.port == 0);
+        let Some(connection) = goodbye.and_then(|beacon| self.connection_of(&beacon.uuid)) else {
+            return self.machine.handle_beacon(now, source, &datagram);
+        };
+        let (at, until) = (now.mono + LEAVING, now.mono + LEAVING_LIMIT);
+        self.leaving.entry(connection.id()).or_insert(Leaving { at, until, source, datagram });
+    }
+
+    /// A goodbye has waited long enough.
+    fn leave(&mut self, now: Now, connection: u64) {
+        if let Some(Leaving { source, datagram, .. }) = self.leaving.remove(&connection) {
+            self.machine.handle_beacon(now, source, &datagram);
+        }
+    }
+
+    /// Who has said goodbye by then is gone.
+    pub(crate) fn leave_until(&mut self, now: Now, end: Duration) {
+        let due = self.leaving.iter().filter(|(_, leaving)| leaving.at <= end);
+        for connection in due.map(|(connection, _)| *connection).collect::<Vec<_>>() {
+            self.leave(now, connection);
+        }
     }
 
     /// Whether something waits for a peer that could take it.
     pub(crate) fn unsent(&self) -> bool {
-        self.ways.values().any(|way| way.connection().is_some_and(|c| c.queued() > 0))
+        self.collectors.unsent() || self.ways.values().any(unsent)
     }
 
     /// Whether a connection speaks for its identity.
@@ -267,19 +318,19 @@ impl Shared {
     }
 
     /// Tells the machine something, and does what it wants then.
-    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut Machine, Now)) {
+    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut Core, Now)) {
         let now = clock::now();
         let mut state = self.state.lock();
         let Some(core) = state.running() else { return };
-        f(&mut core.machine, now);
+        f(core, now);
         self.settle(core, now);
     }
 
     /// Datagrams of discovery have come.
     pub(crate) fn handle_beacons(self: &Arc<Self>, datagrams: &mut Vec<(IpAddr, Bytes)>) {
-        self.with_core(|machine, now| {
+        self.with_core(|core, now| {
             for (source, datagram) in datagrams.drain(..) {
-                machine.handle_beacon(now, source, &datagram);
+                core.handle_beacon(now, source, datagram);
             }
         });
     }
@@ -292,6 +343,7 @@ impl Shared {
         if core.poll_timeout().is_some_and(|at| at <= now.mono) {
             core.machine.handle_timeout(now);
             core.gossip.handle_timeout(now);
+            core.leave_until(now, now.mono);
             self.settle_gossip(core, now);
         }
         if core.machine.is_stopped() {
@@ -318,7 +370,7 @@ async fn resolve(shared: Weak<Shared>, endpoint: Bytes) {
         }
     };
     if let Some(shared) = shared.upgrade() {
-        shared.with_core(|machine, now| machine.handle_resolved(now, &endpoint, &found));
+        shared.with_core(|core, now| core.machine.handle_resolved(now, &endpoint, &found));
     }
 }
 
@@ -357,6 +409,14 @@ pub(crate) fn connection_config(
     }
 }
 
+/// Whether something waits for somebody who could take it.
+pub(super) fn unsent(way: &Arc<Outbound>) -> bool {
+    way.connection().is_some_and(|connection| {
+        connection.flush();
+        !connection.is_flushed()
+    })
+}
+
 /// The owner of a DEALER. Nothing ever comes back on it (`zre` 3).
 struct DealerOwner {
     shared: Weak<Shared>,
@@ -366,7 +426,7 @@ struct DealerOwner {
 impl Owner for DealerOwner {
     fn opened(&self, _connection: &Arc<Connection>) {
         let Some(shared) = self.shared.upgrade() else { return };
-        shared.with_core(|machine, now| machine.handle_dealer_connected(now, self.dealer));
+        shared.with_core(|core, now| core.machine.handle_dealer_connected(now, self.dealer));
     }
 
     fn received(&self, _connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
@@ -382,7 +442,7 @@ impl Owner for DealerOwner {
         }
         let Some(shared) = self.shared.upgrade() else { return };
         tracing::debug!(dealer = self.dealer.0, %reason, "the connection to a peer is gone");
-        shared.with_core(|machine, now| machine.handle_dealer_failed(now, self.dealer));
+        shared.with_core(|core, now| core.machine.handle_dealer_failed(now, self.dealer));
     }
 }
 
@@ -428,6 +488,9 @@ impl Owner for RouterOwner {
             inbound.clear();
             return None;
         }
+        if let Some(leaving) = core.leaving.get_mut(&connection.id()) {
+            leaving.at = (now.mono + LEAVING).min(leaving.until);
+        }
         let identity = connection.peer().identity.clone();
         let key = as_key(&connection.peer().user_id);
         for item in inbound.drain(..) {
@@ -446,10 +509,11 @@ impl Owner for RouterOwner {
 
     fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
         let (Some(shared), Some(connection)) = (self.shared.upgrade(), connection) else { return };
-        let mut state = shared.state.lock();
-        let Some(core) = state.running() else { return };
-        if core.speaks(connection) {
-            core.inbound.remove(&connection.peer().identity);
-        }
+        shared.with_core(|core, now| {
+            if core.speaks(connection) {
+                core.inbound.remove(&connection.peer().identity);
+            }
+            core.leave(now, connection.id());
+        });
     }
 }

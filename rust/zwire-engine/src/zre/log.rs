@@ -2,7 +2,10 @@
 //!
 //! A collector is a SUB that listens and wants everything; a sender is a PUB that connects to each collector.
 
-use super::interfaces::{self, Verdict};
+use super::{
+    core::unsent,
+    interfaces::{self, Verdict},
+};
 use crate::{
     clock,
     error::Error,
@@ -264,7 +267,7 @@ impl Collectors {
 
     /// Whether something waits for a collector that could take it.
     pub(crate) fn unsent(&self) -> bool {
-        self.0.values().any(|way| way.outbound.connection().is_some_and(|c| c.queued() > 0))
+        self.0.values().any(|way| unsent(&way.outbound))
     }
 
     pub(crate) fn close(&mut self) {

@@ -385,6 +385,7 @@ impl Node {
                 self.shared.events.close();
             }
             State::Running(core) => {
+                core.leave_until(now, Duration::MAX);
                 // It may be stopping already.
                 if core.machine.stop(now).is_ok() {
                     self.shared.settle(core, now);
