@@ -37,7 +37,7 @@ def hub():
 
 
 def test_the_first_example_is_ten_lines_that_run(hub, capsys):
-    code, _spark = blocks("python")
+    code, _zre, _spark = blocks("python")
     assert len(code.splitlines()) <= 10
     assert "tcp/127.0.0.1:7447" in code
     exec(compile(code.replace("tcp/127.0.0.1:7447", hub), str(README), "exec"), {})
