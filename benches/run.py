@@ -23,7 +23,7 @@ from python.children import machine
 from python.plan import KIB, MIB, Plan
 from python.rows import Row, table
 
-AREAS = ["codec", "pubsub", "roundtrip", "hub", "zre", "decode", "spark"]
+AREAS = ["codec", "pubsub", "roundtrip", "zmtp", "hub", "zre", "decode", "spark"]
 
 
 def _version(package: str) -> str:
@@ -53,7 +53,7 @@ def main() -> int:
         plan.seconds, plan.rounds, plan.sizes = 0.1, 1, [8, KIB, MIB]
     plan.seconds, plan.rounds = args.seconds or plan.seconds, args.rounds or plan.rounds
 
-    about = machine() | {p: _version(p) for p in ("zwire", "eclipse-zenoh", "pyarrow", "pyspark")}
+    about = machine() | {p: _version(p) for p in ("zwire", "eclipse-zenoh", "pyzmq", "pyarrow", "pyspark")}
     print(", ".join(f"{name} {value}" for name, value in about.items()))
     print(
         f"{plan.rounds} rounds of {plan.seconds:g} s per side, load {os.getloadavg()[0]:.1f} before",

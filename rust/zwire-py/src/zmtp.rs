@@ -182,7 +182,7 @@ impl PySocket {
     }
 
     fn next(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Received, RecvError>> {
-        self.look(py)?;
+        self.receives(py)?;
         // What is there is taken without giving the interpreter away.
         match self.socket.inbox().try_recv() {
             Ok(Some(received)) => return Ok(Ok(received)),

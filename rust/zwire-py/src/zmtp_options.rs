@@ -25,7 +25,9 @@ impl<'py> Options<'_, 'py> {
     }
 
     fn wrong(&self, name: &str, problem: &str) -> PyErr {
-        errors::option(self.0.py(), name, problem)
+        // Users name both directions at once.
+        let both = name.strip_prefix("send_").or_else(|| name.strip_prefix("receive_"));
+        errors::option(self.0.py(), both.unwrap_or(name), problem)
     }
 
     fn value<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str, wanted: &str) -> PyResult<Option<T>> {

@@ -27,6 +27,13 @@ const STEP: usize = 2 << 20;
 /// Behind a large frame: room for the head of the next one.
 const SLACK: usize = 64;
 
+/// Large buffers that a thread keeps for the next large frames: their pages are there already, where those of a
+/// new one come from the system one by one.
+const KEPT: usize = 4;
+
+/// Of each of them; larger ones go back at once.
+const KEPT_BYTES: usize = 4 << 20;
+
 /// Messages that are handed over at once.
 const AT_ONCE: usize = 1024;
 
@@ -37,6 +44,9 @@ const READS: usize = 16;
 #[derive(Default)]
 struct Scratch {
     block: BytesMut,
+    /// What is behind the frames of large buffers: as soon as nobody holds the frames, all of a buffer can be
+    /// had again. The latest is last.
+    large: Vec<BytesMut>,
     inbound: Vec<Inbound>,
 }
 
@@ -59,7 +69,7 @@ pub(super) async fn run(
     rest: BytesMut,
     owner: &dyn Owner,
 ) -> CloseReason {
-    let mut reader = Reader { connection, owner, rx, buf: rest, away: false };
+    let mut reader = Reader { connection, owner, rx, buf: rest, away: false, large: 0 };
     let sleep = tokio::time::sleep(Duration::ZERO);
     tokio::pin!(sleep);
     let mut armed = false;
@@ -107,6 +117,8 @@ struct Reader<'a> {
     buf: BytesMut,
     /// It is a copy of its size.
     away: bool,
+    /// It is a large buffer, of that size.
+    large: usize,
 }
 
 impl Reader<'_> {
@@ -168,16 +180,24 @@ impl Reader<'_> {
     /// Sees to it that there is something to read into.
     fn make_room(&mut self, scratch: &mut Scratch) {
         let missing = if self.buf.is_empty() { 0 } else { self.rx.needed(&self.buf) };
-        if missing > LARGE {
+        // Also the end of a large frame goes where the rest of it is.
+        if missing > LARGE || (self.large > 0 && self.buf.len() > LARGE) {
             if room(&self.buf) < missing.min(LITTLE) {
                 let more = missing.min(self.buf.len().max(STEP)) + SLACK;
-                let mut own = BytesMut::with_capacity(self.buf.len() + more);
-                own.put_slice(&self.buf);
-                let block = core::mem::replace(&mut self.buf, own);
-                keep(scratch, block);
+                let size = self.buf.len() + more;
+                self.give_back(scratch, |scratch, rest| {
+                    let mut own = scratch.large_buffer(size);
+                    own.put_slice(rest);
+                    own
+                });
                 self.away = false;
+                self.large = size;
             }
             return;
+        }
+        if self.large > 0 {
+            self.give_back(scratch, |_, rest| BytesMut::from(rest));
+            self.away = true;
         }
         let missing = missing.max(LITTLE);
         if core::mem::take(&mut self.away) {
@@ -191,10 +211,41 @@ impl Reader<'_> {
     /// Keeps what is left of a frame, and gives the block back.
     fn put_away(&mut self, scratch: &mut Scratch) {
         if !self.away && self.buf.len() <= LARGE {
-            let rest = BytesMut::from(&self.buf[..]);
-            let block = core::mem::replace(&mut self.buf, rest);
-            keep(scratch, block);
+            self.give_back(scratch, |_, rest| BytesMut::from(rest));
             self.away = true;
+        }
+    }
+
+    /// Goes on with another buffer that `make` makes of what is left, and leaves the one so far to others.
+    fn give_back(&mut self, scratch: &mut Scratch, make: impl FnOnce(&mut Scratch, &[u8]) -> BytesMut) {
+        let next = make(scratch, &self.buf);
+        let mut old = core::mem::replace(&mut self.buf, next);
+        // What was left in it has been copied.
+        old.advance(old.len());
+        match core::mem::take(&mut self.large) {
+            0 => scratch.keep(old),
+            size if size <= KEPT_BYTES => {
+                if scratch.large.len() == KEPT {
+                    scratch.large.remove(0);
+                }
+                scratch.large.push(old);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Scratch {
+    /// An empty buffer of that size.
+    fn large_buffer(&mut self, size: usize) -> BytesMut {
+        let found = self.large.iter_mut().position(|kept| kept.try_reclaim(size));
+        found.map_or_else(|| BytesMut::with_capacity(size), |at| self.large.remove(at))
+    }
+
+    /// Keeps the better of two blocks; what is larger than a block goes.
+    fn keep(&mut self, block: BytesMut) {
+        if block.capacity() <= 2 * BLOCK && block.capacity() > self.block.capacity() {
+            self.block = block;
         }
     }
 }
@@ -209,14 +260,5 @@ fn reserve(buf: &mut BytesMut, more: usize) {
         let mut fresh = BytesMut::with_capacity(BLOCK.max(buf.len() + more));
         fresh.put_slice(buf);
         *buf = fresh;
-    }
-}
-
-/// Keeps the better of two blocks; large ones go.
-fn keep(scratch: &mut Scratch, mut block: BytesMut) {
-    // What is left in it has been copied; the room behind it is what counts.
-    block.advance(block.len());
-    if block.capacity() <= 2 * BLOCK && block.capacity() > scratch.block.capacity() {
-        scratch.block = block;
     }
 }

@@ -1,0 +1,401 @@
+"""``zwire.zmtp`` alone: what a user sees, and what rude peers cost."""
+
+import collections
+import gc
+import os
+import resource
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from zwire import errors, zmtp
+
+ANY = "tcp://127.0.0.1:*"
+WAIT = 10
+
+
+@pytest.fixture
+def pair():
+    with zmtp.Router() as router, zmtp.Dealer(identity=b"d") as dealer:
+        dealer.connect(router.bind(ANY), wait=WAIT)
+        yield router, dealer
+
+
+def eventually(condition):
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def address(endpoint):
+    host, port = endpoint.removeprefix("tcp://").split(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize(
+    ("sent", "got"),
+    [
+        (b"x", [b"x"]),
+        ("é", ["é".encode()]),
+        (bytearray(b"x"), [b"x"]),
+        (memoryview(b"xyz")[1:], [b"yz"]),
+        (np.arange(3, dtype="<u2"), [b"\0\0\1\0\2\0"]),
+        ([b"a", "b", b""], [b"a", b"b", b""]),
+        ((b"a", b"b"), [b"a", b"b"]),
+        (bytes(1 << 20), [bytes(1 << 20)]),
+        ([b"head", bytes(300_000)], [b"head", bytes(300_000)]),
+    ],
+    ids=["bytes", "text", "bytearray", "memoryview", "array", "list", "tuple", "large", "large in a list"],
+)
+def test_messages_arrive_as_they_were_sent(pair, sent, got):
+    router, dealer = pair
+    dealer.send(sent, timeout=WAIT)
+    assert router.recv(timeout=WAIT) == [b"d", *got]
+    dealer.send_many([sent, sent], timeout=WAIT)
+    assert [router.recv(timeout=WAIT) for _ in range(2)] == 2 * [[b"d", *got]]
+
+
+def test_what_is_no_message_is_an_error(pair):
+    router, dealer = pair
+    with pytest.raises(TypeError):
+        dealer.send(5)
+    with pytest.raises(TypeError):
+        dealer.send([b"a", None])
+    with pytest.raises(errors.InvalidValue):
+        dealer.send([])
+    with pytest.raises(errors.InvalidValue):
+        router.send(b"identity and nothing else")
+    with pytest.raises(TypeError):
+        dealer.send_many(b"not a list")
+    with pytest.raises(ValueError, match="timeout"):
+        dealer.recv(timeout=-1)
+    with pytest.raises(TypeError, match="list<binary>"):
+        dealer.send_many(pa.array([1, 2]))
+    with pytest.raises(ValueError, match="null"):
+        dealer.send_many(pa.array([b"a", None]))
+    with pytest.raises(ValueError, match="at least one frame"):
+        dealer.send_many(pa.array([[b"a"], []], pa.list_(pa.binary())))
+
+
+def test_nothing_in_time_is_said(pair):
+    router, _ = pair
+    with pytest.raises(errors.TimedOut) as caught:
+        router.recv(timeout=0.02)
+    assert caught.value.seconds == 0.02
+    with pytest.raises(errors.TimedOut):
+        router.recv(timeout=0)
+    assert router.recv_many(10, timeout=0) == []
+    assert pa.record_batch(router.recv_batch(timeout=0)).num_rows == 0
+
+
+def test_large_frames_are_not_copied_on_request(pair):
+    router, dealer = pair
+    dealer.send([b"x", bytes(range(256)) * 4096], timeout=WAIT)
+    identity, head, body = router.recv(timeout=WAIT, copy=False)
+    assert (identity, bytes(head), len(body)) == (b"d", b"x", 1 << 20)
+    assert np.frombuffer(body, np.uint8)[255::256].min() == 255
+
+
+def test_arrow_both_ways(pair):
+    router, dealer = pair
+    rows = [b"%d" % n for n in range(5000)]
+    assert dealer.send_many(pa.array(rows), timeout=WAIT) == 5000
+    assert dealer.send_many(pa.array([[b"a", b"b"], [b"c"]], pa.large_list(pa.large_binary()))) == 2
+    assert dealer.send_many(pa.array(["text"]), head=[b"h", b"i"]) == 1
+    batches = []
+    while sum(len(batch) for batch in batches) < 5003:
+        batches.append(pa.record_batch(router.recv_batch(max_rows=2000, timeout=WAIT)))
+        assert 0 < batches[-1].num_rows <= 2000
+    table = pa.Table.from_batches(batches)
+    assert table.schema.names == ["identity", "frames"]
+    assert table["identity"].unique().to_pylist() == [b"d"]
+    assert table["frames"].to_pylist() == [
+        *([row] for row in rows),
+        [b"a", b"b"],
+        [b"c"],
+        [b"h", b"i", b"text"],
+    ]
+    # At a router the identity is a head as well.
+    assert router.send_many(pa.array([b"1", b"2"]), head=b"d") == 2
+    assert dealer.recv_many(2, timeout=WAIT)[0] == [b"1"]
+    large = os.urandom(1 << 20)
+    dealer.send(large)
+    assert pa.record_batch(router.recv_batch(timeout=WAIT))["frames"].to_pylist()[-1] == [large]
+
+
+def test_options_are_checked():
+    with pytest.raises(errors.ConfigError) as caught:
+        zmtp.Dealer(high_water_marc=3)
+    assert (caught.value.path, caught.value.nearest) == ("high_water_marc", "high_water_mark")
+    public, secret = zmtp.keypair()
+    for wrong in (
+        {"identity": b"\0x"},
+        {"identity": bytes(256)},
+        {"high_water_mark": 0},
+        {"heartbeat": -1.0},
+        {"version": "2.0"},
+        {"server_key": public},
+        {"secret_key": "short"},
+        {"secret_key": secret, "public_key": zmtp.keypair()[0]},
+        {"secret_key": secret, "plain": ("a", "b")},
+        {"plain": ("user", "x" * 256)},
+        {"plain": "user"},
+        {"plain": True},
+        {"metadata": {"Identity": b"x"}},
+    ):
+        with pytest.raises(errors.ConfigError) as caught:
+            zmtp.Dealer(**wrong)
+        assert caught.value.path in {*wrong, "secret_key"}, wrong
+    assert zmtp.options()["heartbeat"] == 5.0
+
+
+def test_wrong_endpoints_are_errors_at_once(pair):
+    router, dealer = pair
+    for endpoint in ("tcp/127.0.0.1:1", "ipc://x", "tcp://127.0.0.1", "tcp://:1"):
+        with pytest.raises(errors.InvalidValue):
+            router.bind(endpoint)
+        with pytest.raises(errors.InvalidValue):
+            dealer.connect(endpoint)
+    with pytest.raises(errors.InvalidValue):
+        dealer.connect("tcp://*:1")
+    with pytest.raises(errors.InvalidValue):
+        dealer.disconnect("tcp://127.0.0.1:1")
+    with pytest.raises(errors.ConnectError):
+        zmtp.Router().bind(router.endpoints[0])
+
+
+def test_each_socket_does_its_own(pair):
+    _, dealer = pair
+    with zmtp.Pub() as pub, zmtp.Sub() as sub:
+        for wrong in (
+            lambda: pub.recv(timeout=0),
+            lambda: pub.recv_batch(timeout=0),
+            lambda: sub.send(b"x"),
+            lambda: dealer.subscribe(b""),
+            lambda: pub.unsubscribe(b""),
+        ):
+            with pytest.raises(errors.UsageError):
+                wrong()
+        pub.send(b"to nobody")
+        assert not sub.unsubscribe(b"never subscribed to")
+
+
+def test_a_closed_socket_gives_what_has_come_and_then_says_so(pair):
+    router, dealer = pair
+    dealer.send_many([b"1", b"2"])
+    eventually(lambda: router.stats()["received.waiting"] == 2)
+    router.close()
+    assert router.closed
+    assert [frames[1] for frames in router] == [b"1", b"2"]
+    for after in (router.recv, lambda: router.send([b"d", b"x"]), lambda: router.bind(ANY)):
+        with pytest.raises(errors.UsageError):
+            after()
+    router.close()
+
+
+def test_a_waiting_thread_hears_of_the_end():
+    router = zmtp.Router()
+    router.bind(ANY)
+    raised = []
+
+    def wait():
+        try:
+            router.recv()
+        except errors.UsageError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.05)
+    router.close()
+    thread.join(WAIT)
+    assert len(raised) == 1
+
+
+def test_linger_has_an_end():
+    with zmtp.Dealer(linger=0.05) as dealer:
+        dealer.connect("tcp://127.0.0.1:1")
+        dealer.send(b"never arrives")
+        start = time.monotonic()
+    assert 0.04 < time.monotonic() - start < 2
+
+
+def test_a_dropped_socket_is_closed():
+    router = zmtp.Router()
+    endpoint = router.bind(ANY)
+    with zmtp.Dealer(reconnect=10) as dealer:
+        dealer.connect(endpoint, wait=WAIT)
+        del router
+        gc.collect()
+        eventually(lambda: dealer.connected == 0)
+
+
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(pair):
+    router, dealer = pair
+    dealer.send(b"before")
+    assert router.recv(timeout=WAIT) == [b"d", b"before"]
+    child = os.fork()
+    if child == 0:
+        failed = 0
+        for use in (
+            lambda: dealer.send(b"x"),
+            lambda: router.recv(timeout=0),
+            router.stats,
+            lambda: dealer.send_many([b"x"]),
+        ):
+            try:
+                use()
+            except errors.UsageError:
+                failed += 1
+        dealer.close()
+        os._exit(0 if failed == 4 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    dealer.send(b"after")
+    assert router.recv(timeout=WAIT) == [b"d", b"after"]
+
+
+def test_an_authenticator_that_raises_lets_nobody_in(capfd):
+    public, secret = zmtp.keypair()
+    _, own = zmtp.keypair()
+
+    def authenticator(mechanism, peer, credentials):
+        raise RuntimeError("no database")
+
+    with zmtp.Router(secret_key=secret, authenticator=authenticator) as router:
+        endpoint = router.bind(ANY)
+        unraisable = []
+        import sys
+
+        old, sys.unraisablehook = sys.unraisablehook, unraisable.append
+        try:
+            with (
+                zmtp.Dealer(secret_key=own, server_key=public) as dealer,
+                pytest.raises(errors.AuthenticationError, match="500"),
+            ):
+                dealer.connect(endpoint, wait=WAIT)
+        finally:
+            sys.unraisablehook = old
+        assert "no database" in str(unraisable[0].exc_value)
+        unraisable.clear()
+
+
+def test_stats_count_both_ways(pair):
+    router, dealer = pair
+    dealer.send_many([b"12345"] * 10)
+    assert len(router.recv_many(10, timeout=WAIT)) >= 1
+    eventually(lambda: router.stats()["received.messages"] == 10)
+    stats = dealer.stats()
+    assert (stats["sent.messages"], stats["sent.bytes"]) == (10, 70)
+    assert stats["connected"] == stats["connections"] == 1
+    assert router.identities() == [b"d"]
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01NULL" + bytes(48)
+
+
+def ready(identity=b""):
+    """READY of a DEALER."""
+    body = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity"
+    body += struct.pack(">I", len(identity)) + identity
+    head = bytes([4, len(body)]) if len(body) < 256 else b"\x06" + struct.pack(">Q", len(body))
+    return head + body
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_ten_thousand_mute_connections_harm_nobody(pair):
+    router, dealer = pair
+    host = address(router.endpoints[0])
+    before = resident()
+    kept = collections.deque()
+    for n in range(10_000):
+        peer = socket.create_connection(host, timeout=WAIT)
+        # Mute, half a greeting, or a greeting and no READY.
+        peer.sendall((b"", GREETING[:12], GREETING)[n % 3])
+        kept.append(peer)
+        if len(kept) > 500:
+            kept.popleft().close()
+        if n % 1000 == 0:
+            dealer.send(b"%d" % n)
+            assert router.recv(timeout=WAIT) == [b"d", b"%d" % n]
+    grown = resident() - before
+    for peer in kept:
+        peer.close()
+    assert grown < 32 << 20, f"{grown} bytes"
+    dealer.send(b"still there")
+    assert router.recv(timeout=WAIT) == [b"d", b"still there"]
+
+
+def test_rude_handshakes_cost_their_own_connection(pair):
+    router, dealer = pair
+    host = address(router.endpoints[0])
+    for rude in (
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 4,
+        os.urandom(500),
+        GREETING.replace(b"NULL", b"null"),
+        GREETING + b"\x06" + struct.pack(">Q", 1 << 40),
+        GREETING + ready(bytes(300)),
+        GREETING + ready().replace(b"DEALER", b"dealer"),
+        GREETING + ready()[:-2],
+        GREETING + ready() + b"\xff" * 100,
+        GREETING + ready() + b"\x02" + struct.pack(">Q", 4 << 30),
+    ):
+        with socket.create_connection(host, timeout=WAIT) as peer:
+            peer.sendall(rude)
+            peer.shutdown(socket.SHUT_WR)
+            try:
+                while peer.recv(65536):
+                    pass
+            except ConnectionError:
+                pass
+    dealer.send(b"still there")
+    assert router.recv(timeout=WAIT) == [b"d", b"still there"]
+
+
+def test_a_wrong_identity_takes_nothing_from_its_owner(pair):
+    router, dealer = pair
+    host = address(router.endpoints[0])
+    with socket.create_connection(host, timeout=WAIT) as thief:
+        thief.sendall(GREETING + ready(b"d") + b"\x00\x01x")
+        try:
+            while thief.recv(65536):
+                pass
+        except ConnectionError:
+            pass
+    router.send([b"d", b"for the owner"])
+    assert dealer.recv(timeout=WAIT) == [b"for the owner"]
+    # A first byte of 0 is the router's own, and tolerated from the network.
+    with socket.create_connection(host, timeout=WAIT) as odd:
+        odd.sendall(GREETING + ready(b"\0\0\0\0\1") + b"\x00\x01x")
+        assert router.recv(timeout=WAIT) == [b"\0\0\0\0\1", b"x"]
+
+
+def test_an_idle_connection_costs_little():
+    count = 400
+    with zmtp.Router() as router:
+        host = address(router.bind(ANY))
+        peers = []
+
+        def connect(peers_wanted):
+            while len(peers) < peers_wanted:
+                peer = socket.create_connection(host, timeout=WAIT)
+                peer.sendall(GREETING + ready() + b"\x00\x01x")
+                peers.append(peer)
+                router.recv(timeout=WAIT)
+
+        connect(100)
+        before = resident()
+        connect(100 + count)
+        per_connection = (resident() - before) / count
+        for peer in peers:
+            peer.close()
+    assert per_connection < 10 * 1024, per_connection
