@@ -43,6 +43,10 @@ pub const MAX_ENDPOINTS: usize = 1024;
 /// Most addresses of the name in an endpoint.
 pub const MAX_ADDRESSES: usize = 16;
 
+/// Most messages in the queue of a connection to a peer: 100 a second for the 30 seconds after which it
+/// would be forgotten (RFC 20).
+pub const HIGH_WATER_MARK: usize = 3000;
+
 /// Most messages for a peer that wait until the way to it is found.
 pub const MAX_WAITING: usize = 256;
 

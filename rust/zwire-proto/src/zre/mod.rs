@@ -27,3 +27,6 @@ pub use uuid::Uuid;
 
 /// The UDP port of discovery, ZRE-DISC of the IANA.
 pub const DISCOVERY_PORT: u16 = 5670;
+
+/// The IPv6 group of discovery. RFC 43 names none; this is the one of czmq (`zre` 17.9).
+pub const DISCOVERY_GROUP: core::net::Ipv6Addr = core::net::Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);

@@ -1,6 +1,7 @@
 //! Nodes on a network of tests: virtual time, seeded loss, nothing else random.
 
 mod bounds;
+mod conformance;
 mod elections;
 mod generations;
 mod groups;
@@ -8,6 +9,7 @@ mod liveness;
 mod logs;
 mod named;
 mod rfc20;
+mod rfc36;
 mod sessions;
 mod sim;
 mod strict;

@@ -39,6 +39,15 @@ fn an_invalid_beacon_is_discarded_silently() {
     assert_eq!(bench.node.stats().beacons_malformed, 4);
 }
 
+/// "A node MAY log the sender IP address for the purposes of debugging."
+#[test]
+fn the_sender_of_an_invalid_beacon_is_remembered() {
+    let mut bench = legacy();
+    bench.node.handle_beacon(Now::default(), [10, 0, 0, 9].into(), &octets("ZRE"));
+    let [entry] = bench.node.ignored() else { panic!() };
+    assert_eq!((&entry.source, entry.reason), (&Source::Address([10, 0, 0, 9].into()), Reason::NoBeacon));
+}
+
 /// "A node SHALL discard beacons that it receives from itself."
 #[test]
 fn own_beacons_are_discarded() {
@@ -160,6 +169,100 @@ fn a_hello_does_not_connect_twice() {
     assert!(bench.actions().is_empty());
 }
 
+/// "This ROUTER socket SHALL be used for all incoming ZeroMQ messages from other nodes. A node SHALL NOT
+/// send messages to peers via this socket." "This DEALER socket SHALL be used for all outgoing ZeroMQ
+/// messages to a specific peer. A node SHALL not receive messages on this socket."
+#[test]
+fn all_messages_to_a_peer_go_over_one_dealer() {
+    let mut bench = ready();
+    bench.hear_beacon(2, 49152);
+    bench.hear(2, G20, 1, Body::Hello(hello_of(2, G20)));
+    let now = Now::default();
+    bench.node.join(now, &Text::from("x")).unwrap();
+    bench.node.whisper(now, &uuid(2), vec![octets("a")]).unwrap();
+    bench.node.shout(now, &Text::from("G"), vec![octets("a")]).unwrap();
+    bench.hear(2, G20, 2, Body::Ping);
+    bench.wait(ms(6000));
+    bench.node.leave(bench.at(), &Text::from("x")).unwrap();
+    let mut used = BTreeMap::<Uuid, BTreeSet<DealerId>>::new();
+    let mut sent = 0;
+    for action in bench.actions() {
+        // There is no other way out than a DEALER, and no way in for what one receives.
+        if let Action::Send { dealer, peer: Some(peer), .. } = action {
+            used.entry(peer).or_default().insert(dealer);
+            sent += 1;
+        }
+    }
+    assert!(sent > 8 && used.len() == 2 && used.values().all(|dealers| dealers.len() == 1), "{used:?}");
+}
+
+/// "The sender SHOULD set the send timeout on the socket to zero so that a full send buffer can be
+/// detected and treated as 'peer not responding'." "A node may disconnect its DEALER socket if the peer
+/// has failed to respond."
+#[test]
+fn a_full_buffer_is_a_peer_that_does_not_respond() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    let Action::Connect { dealer, .. } = bench.actions()[0] else { panic!() };
+    bench.node.handle_dealer_failed(Now::default(), dealer);
+    assert_eq!(bench.actions(), [Action::Disconnect { dealer }]);
+    let told = bench.node.whisper(Now::default(), &uuid(1), vec![octets("x")]);
+    assert_eq!(told, Err(NodeError::NotResponding { peer: uuid(1) }));
+    assert_eq!(bench.node.peers().count(), 1, "it stays until it expires");
+}
+
+/// "When a node wishes to send a message to a single peer it SHALL use the WHISPER command."
+#[test]
+fn a_whisper_goes_to_one_peer() {
+    let mut bench = ready();
+    bench.hear(2, G20, 1, Body::Hello(hello_of(2, G20)));
+    drop(bench.actions());
+    bench.node.whisper(Now::default(), &uuid(2), vec![octets("x")]).unwrap();
+    let actions = bench.actions();
+    let [Action::Send { peer, frames, .. }] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(*peer, Some(uuid(2)));
+    let whisper = Body::Whisper(Whisper { content: vec![octets("x")] });
+    assert_eq!(Message::decode(G20, frames).unwrap().body, whisper);
+}
+
+/// "When a node wishes to send a message to a set of nodes participating in a group it SHALL use the
+/// SHOUT command"; "the SHOUT command is unicast to each peer that should receive it."
+#[test]
+fn a_shout_goes_to_each_member() {
+    let mut bench = ready();
+    (2..5).for_each(|peer| bench.hear(peer, G20, 1, Body::Hello(hello_of(peer, G20))));
+    bench.hear(3, G20, 2, Body::Leave(Leave { group: octets("G"), status: 2 }));
+    drop(bench.actions());
+    bench.node.shout(Now::default(), &Text::from("G"), vec![octets("x")]).unwrap();
+    let shout = Body::Shout(Shout { group: octets("G"), content: vec![octets("x")] });
+    let sent = bench.sent(G20);
+    assert!(sent.len() == 3 && sent.iter().all(|message| message.body == shout));
+}
+
+/// Problem 9: "Each peer MAY use this to assert the accuracy of its own group management information."
+/// Real peers abort. "Never send a wrong one; never abort."
+#[test]
+fn problem_9_a_status_that_does_not_add_up() {
+    let mut bench = ready();
+    bench.hear(1, G20, 2, Body::Join(Join { group: octets("x"), status: 77 }));
+    bench.hear(1, G20, 3, Body::Leave(Leave { group: octets("x"), status: 78 }));
+    let group = Text::from("x");
+    assert_eq!(bench.kinds(), [EventKind::Join { group: group.clone() }, EventKind::Leave { group }]);
+    assert_eq!(bench.node.stats().status_repaired, 1);
+    assert!(bench.actions().is_empty());
+}
+
+/// Problem 12: commands before HELLO: "do they count in the sequence? no; HELLO restarts at 1."
+#[test]
+fn problem_12_what_precedes_hello_does_not_count() {
+    let mut bench = legacy();
+    (1..9).for_each(|sequence| bench.hear(1, G20, sequence, Body::Ping));
+    bench.hear(1, G20, 1, Body::Hello(hello_of(1, G20)));
+    bench.hear(1, G20, 2, Body::Ping);
+    assert_eq!((bench.node.stats().before_hello, bench.node.stats().gaps), (8, 0));
+    assert_eq!(bench.sent(G20).len(), 2);
+}
+
 /// Problem 14: "End the old session, start a new one (EXIT, ENTER)."
 #[test]
 fn problem_14_a_second_hello() {
@@ -219,6 +322,118 @@ fn a_ping_is_answered() {
     assert_eq!(bench.sent(G20), [Message { sequence: 2, body: Body::PingOk }]);
     bench.hear(1, G20, 3, Body::PingOk);
     assert!(bench.actions().is_empty());
+}
+
+/// Problem 21: "typically five seconds", "typically 30 seconds"; code: 5 s and 10 s. Ours are 5 s and
+/// 30 s, and settings.
+#[test]
+fn problem_21_evasive_and_dead() {
+    let mut bench = ready();
+    bench.wait(ms(5000));
+    assert_eq!(bench.kinds(), [EventKind::Evasive]);
+    bench.wait(ms(24_999));
+    assert_eq!(bench.kinds(), [EventKind::Silent]);
+    bench.wait(ms(1));
+    assert_eq!(bench.kinds(), [EventKind::Exit]);
+}
+
+/// Problem 23: "100 messages per second" as the size of a queue. "3000 messages."
+#[test]
+fn problem_23_the_high_water_mark() {
+    assert_eq!(limits::HIGH_WATER_MARK, 3000);
+}
+
+/// Problem 24: "Currently ZRE supports two extension protocols:" followed by one. FILEMQ was removed, and
+/// its header means nothing.
+#[test]
+fn problem_24_one_extension() {
+    let mut bench = legacy();
+    let headers = vec![
+        (octets("X-FILEMQ"), octets("tcp://10.0.0.2:1")),
+        (octets("X-ZRELOG"), octets("tcp://10.0.0.2:2")),
+    ];
+    bench.hear(1, G20, 1, Body::Hello(Hello { headers, ..hello_of(1, G20) }));
+    let connected = bench.actions().into_iter().filter(|action| {
+        matches!(action, Action::ConnectLog { .. }) || matches!(action, Action::Connect { .. })
+    });
+    assert_eq!(connected.count(), 2, "the peer and its log");
+    assert_eq!(bench.node.peer_headers(&uuid(1)).unwrap().len(), 2, "the application may know it");
+}
+
+/// Problem 29: LEAVE has, in old drafts, the "name of the group to join".
+#[test]
+fn problem_29_leave_names_the_group_to_leave() {
+    let mut bench = ready();
+    bench.hear(1, G20, 2, Body::Leave(Leave { group: octets("G"), status: 2 }));
+    assert_eq!(bench.kinds(), [EventKind::Leave { group: Text::from("G") }]);
+    assert_eq!(bench.node.peers_of("G").count(), 0);
+}
+
+/// Problem 30: "any of the defined security mechanism may be used", and no distribution of keys. "NULL
+/// unless both sides are configured."
+#[test]
+fn problem_30_no_key_means_null() {
+    let key = |actions: &[Action]| match actions {
+        [Action::Connect { server_key, .. }, ..] => *server_key,
+        other => panic!("{other:?}"),
+    };
+    let mut bench = legacy();
+    bench.hear_beacon(1, 49152);
+    assert_eq!(key(&bench.actions()), None);
+    let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
+    let mut bench = Bench::new(secure);
+    let beacon = Beacon { uuid: uuid(1), port: 49152, public_key: Some([2; 32]) };
+    bench.node.handle_beacon(Now::default(), [10, 0, 0, 2].into(), &beacon.encode());
+    assert_eq!(key(&bench.actions()), Some([2; 32]));
+}
+
+/// Problem 31: the "regular intervals" of beacons. "1 s, first one at once."
+#[test]
+fn problem_31_the_interval_of_beacons() {
+    assert_eq!(NodeConfig::new(uuid(0)).beacon_interval, Some(ms(1000)));
+    let mut bench = legacy();
+    bench.wait(Duration::ZERO);
+    assert_eq!(bench.actions().len(), 1);
+    bench.wait(ms(999));
+    assert!(bench.actions().is_empty());
+    bench.wait(ms(1));
+    assert_eq!(bench.actions().len(), 1);
+}
+
+/// "The log service SHALL broadcast its connection endpoint in the HELLO command": "service-name=
+/// tcp://ipaddress:port".
+#[test]
+fn a_collector_is_announced() {
+    let collector = Some(Text::from("tcp://10.0.0.1:50100"));
+    let mut bench = Bench::new(NodeConfig { collector, ..config(0, Generations::only(G20)) });
+    bench.hear_beacon(1, 49152);
+    let actions = bench.actions();
+    let Action::Send { frames, .. } = &actions[1] else { panic!("{actions:?}") };
+    assert!(frames[0].ends_with(b"\x1dX-ZRELOG=tcp://10.0.0.1:50100"));
+}
+
+/// "Any node wishing to send log data SHALL create a PUB socket and connect it to this endpoint."
+#[test]
+fn a_collector_is_connected_to() {
+    let mut bench = legacy();
+    let headers = vec![(octets("X-ZRELOG"), octets("tcp://10.0.0.2:50100"))];
+    bench.hear(1, G20, 1, Body::Hello(Hello { headers, ..hello_of(1, G20) }));
+    let connect = Action::ConnectLog { endpoint: octets("tcp://10.0.0.2:50100") };
+    assert!(bench.actions().contains(&connect));
+}
+
+/// "When a ZRE node stops receiving beacons from a peer that it knows about, after a certain interval it
+/// SHALL consider this peer to be disconnected or dead."
+#[test]
+fn a_peer_without_beacons_is_dead_after_a_while() {
+    let mut bench = ready();
+    for _ in 0..10 {
+        bench.wait(ms(1000));
+        bench.hear_beacon(1, 49152);
+    }
+    assert!(bench.kinds().is_empty());
+    bench.wait(ms(30_000));
+    assert_eq!(bench.kinds(), [EventKind::Evasive, EventKind::Silent, EventKind::Exit]);
 }
 
 /// Problems 21, 22: "PING only silent peers."
