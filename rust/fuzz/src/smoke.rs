@@ -24,6 +24,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "scouting" => Some(zwire_proto::fuzzing::scouting),
         "transport" => Some(zwire_proto::fuzzing::transport),
         "network" => Some(zwire_proto::fuzzing::network),
+        "dissect" => Some(zwire_proto::fuzzing::dissect),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
         "zre" => Some(zwire_proto::fuzzing::zre),
         "zre_beacon" => Some(zwire_proto::fuzzing::zre_beacon),
@@ -158,7 +159,17 @@ fn write_seeds() -> io::Result<usize> {
     ] {
         let side: Vec<u8> = parts.iter().fold(greeting.clone(), |side, id| [&side[..], &zmtp[*id]].concat());
         write("zmtp", name, &side)?;
+        for mode in 0..3 {
+            write("dissect", &format!("{name}-{mode}"), &[&[mode], &side[..]].concat())?;
+        }
     }
+    let ready = |identity: &[u8]| -> Vec<u8> {
+        let mut ready = zmtp["15.2"].clone();
+        let at = ready.len() - identity.len();
+        ready[at..].copy_from_slice(identity);
+        ready
+    };
+    let start = [&[0], &zmtp["15.1.1"][..], &ready(&unhex("010F1E2D3C4B5A69788796A5B4C3D2E1F0"))].concat();
     for example in examples("zenoh")? {
         let text = |field: &str| example[field].as_str().unwrap_or_default();
         let bytes = unhex(text("bytes"));
@@ -199,6 +210,16 @@ fn write_seeds() -> io::Result<usize> {
         match example["form"].as_str() {
             Some("beacon") => write("zre_beacon", id, &frames.concat())?,
             Some("message") => {
+                let in_zmtp = |frames: &[Vec<u8>]| -> Vec<u8> {
+                    let last = frames.len() - 1;
+                    let heads = frames.iter().enumerate();
+                    heads
+                        .flat_map(|(at, frame)| {
+                            [&[u8::from(at < last), frame.len() as u8], &frame[..]].concat()
+                        })
+                        .collect()
+                };
+                write("dissect", id, &[&start[..], &in_zmtp(&frames)].concat())?;
                 let behind_lengths = |frame: &Vec<u8>| [&[frame.len() as u8], &frame[..]].concat();
                 write("zre", id, &frames.iter().map(behind_lengths).collect::<Vec<_>>().concat())?;
             }

@@ -25,8 +25,10 @@ use crate::{
 use bytes::Bytes;
 use core::fmt::Debug;
 
+mod dissect;
 mod zmtp;
 
+pub use dissect::dissect;
 pub use zmtp::zmtp;
 
 /// The most bytes with reserved bits in one message of canonical length: its headers, those of body

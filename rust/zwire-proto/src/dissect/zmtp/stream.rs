@@ -38,6 +38,8 @@ pub(in crate::dissect) struct Stream {
     halves: [Half; 2],
     /// Whether it is known to be ZMTP.
     known: bool,
+    /// Nothing follows.
+    ending: bool,
     /// What the client of CURVE sends.
     client: Option<Direction>,
     watch: Watch,
@@ -114,7 +116,7 @@ impl Stream {
     /// A connection that begins with a greeting.
     pub(in crate::dissect) fn new(connection: Connection) -> Self {
         let halves = [Half::default(), Half::default()];
-        Self { connection, halves, known: true, client: None, watch: Watch::default() }
+        Self { connection, halves, known: true, ending: false, client: None, watch: Watch::default() }
     }
 
     /// A connection whose beginning is missing, and which may be of any protocol.
@@ -212,6 +214,7 @@ impl Stream {
 
     /// The same, knowing that nothing follows. `Done`: everything was told.
     pub(in crate::dissect) fn finish(&mut self, shared: &mut Shared) -> Step {
+        self.ending = true;
         for half in &mut self.halves {
             if let Phase::Search { wanted, .. } = &mut half.phase {
                 *wanted = 0;
@@ -358,8 +361,8 @@ impl Stream {
         if joined && half.buffer.position() == 0 {
             // Only the opening of the connection is missing.
             match greets(half.buffer.as_slice()) {
-                None => return false,
-                Some(false) => {}
+                None if !self.ending => return false,
+                None | Some(false) => {}
                 Some(true) => {
                     half.phase = Phase::Greeting;
                     self.known = true;
@@ -367,7 +370,7 @@ impl Stream {
                 }
             }
         }
-        match search(half.buffer.as_slice(), self.known) {
+        match search(half.buffer.as_slice(), self.known, self.ending) {
             Search::Found(at) => {
                 half.buffer.skip(at as u64);
                 half.phase = Phase::Frames;

@@ -1,0 +1,5 @@
+//! One side of a connection in a capture.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zwire_proto::fuzzing::dissect(data));
