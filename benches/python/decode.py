@@ -1,8 +1,9 @@
 """From a capture to Arrow on one core.
 
 The capture is that of `zenoh-bulk` among the test vectors, unpacked in memory: packets of a loopback, one TCP
-connection, 100,000 PUSH of 8 to 200 random octets of eclipse-zenoh. Nobody else decodes to
-Arrow, so the target is a rate.
+connection, 100,000 PUSH of 8 to 200 random octets of eclipse-zenoh. Those of ZRE and ZMTP are small, so that
+they are read many times over in one file: contents of one octet to 70,000, logs, beacons, heartbeats, and a
+handshake for each connection. Nobody else decodes to Arrow, so the target is a rate.
 """
 
 from __future__ import annotations
@@ -25,19 +26,45 @@ if TYPE_CHECKING:
     from python.plan import Plan
 
 AREA = "decode"
-CAPTURE = Path(__file__).resolve().parents[2] / "tests/vectors/captures/zenoh-bulk.pcap.gz"
+CAPTURES = Path(__file__).resolve().parents[2] / "tests/vectors/captures"
 PUSHES = 100_000
+ZRE = ["zre-v1-rfc20", "zre-v1-zyre100", "zre-v2-chat", "zre-draft-election", "zmtp-null"]
+# So often is each of them in one file, which is then some ten MiB.
+TIMES = 30
+# What one of each holds, as the tests of the captures count it.
+ZRE_MESSAGES = 197 + 197 + 207 + 89 + 475
+
+
+def bulk() -> bytes:
+    """The capture of Zenoh."""
+    return gzip.decompress((CAPTURES / "zenoh-bulk.pcap.gz").read_bytes())
+
+
+def zre() -> bytes:
+    """The captures of ZRE and ZMTP as one file, each many times, between other addresses each time."""
+    files = [gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) for name in ZRE]
+    out = [files[0][:24]]
+    for copy in range(TIMES):
+        for file in map(bytearray, files):
+            at = 24
+            while at < len(file):
+                # The third octet of both, behind Ethernet and half of IPv4.
+                if file[at + 16 + 12 : at + 16 + 14] == b"\x08\x00":
+                    file[at + 16 + 14 + 14] = file[at + 16 + 14 + 18] = copy
+                at += 16 + int.from_bytes(file[at + 8 : at + 12], "little")
+            out.append(bytes(file[24:]))
+    return b"".join(out)
 
 
 class Decoding:
-    """Decodes the capture, on one core."""
+    """Decodes a capture, on one core."""
 
-    def __init__(self) -> None:
+    def __init__(self, capture: str) -> None:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         self.arrow: Any = importlib.import_module("pyarrow")
         self.zwire: Any = importlib.import_module("zwire._zwire")
-        self.capture = gzip.decompress(CAPTURE.read_bytes())
+        self.capture = {"bulk": bulk, "zre": zre}[capture]()
 
     def close(self) -> None:
         self.capture = b""
@@ -61,19 +88,34 @@ class Decoding:
 
 def measure(plan: Plan) -> Iterator[Row]:
     """The rows of this area."""
-    wall = Row(AREA, "bulk capture to Arrow, one core", "msg/s", "-", floor=1.5e6)
-    cpu = Row(AREA, "the same per second of processor time", "msg/s", "-")
+    yield from _measure(plan, "bulk", "bulk capture", {"push": PUSHES}, floor=1.5e6)
+    told = {
+        "greeting": TIMES * (26 + 26 + 20 + 12 + 22),
+        "whisper": TIMES * (14 + 14 + 28),
+        "log": TIMES * 26,
+    }
+    yield from _measure(plan, "zre", "ZRE and ZMTP captures", told, rows=TIMES * ZRE_MESSAGES)
+
+
+def _measure(
+    plan: Plan, name: str, title: str, told: dict[str, int], *, floor: float | None = None, rows: int = 0
+) -> Iterator[Row]:
+    wall = Row(AREA, f"{title} to Arrow, one core", "msg/s", "-", floor=floor)
+    cpu = Row(
+        AREA, "the same per second of processor time" + ("" if name == "bulk" else f", {title}"), "msg/s", "-"
+    )
     if not plan.wants(wall, cpu):
         return
     if not hasattr(importlib.import_module("zwire._zwire"), "Decoder"):
         wall.skipped = cpu.skipped = "this build of zwire has no decoder"
     else:
-        progress(AREA)
-        child = Child("decoder", Decoding)
+        progress(f"{AREA} {title}")
+        child = Child("decoder", Decoding, name)
         with children(child):
             found = child.call("messages")
-            if found.get("push") != PUSHES or "error" in found:
-                raise ChildError(f"the capture has {PUSHES} PUSH and no error, decoded were {found}")
+            wrong = any(found.get(message) != count for message, count in told.items())
+            if wrong or "error" in found or (rows and sum(found.values()) != rows):
+                raise ChildError(f"the capture has {told} and no error, decoded were {found}")
             for _ in range(plan.rounds):
                 done = child.call("decode", plan.seconds)
                 wall.ours.append(Trial(done["messages"] / done["seconds"]))
