@@ -151,6 +151,24 @@ impl Core {
         tracing::info!(?before, ?after, "the interfaces have changed");
         self.set_senders(candidates, port);
         self.machine.set_interfaces(now, after);
+        self.leave_lost_addresses(now);
+    }
+
+    /// A connection from an address that is gone is dead. Nothing says so before the heartbeat does, and that
+    /// one waits for as long as a peer may be silent.
+    fn leave_lost_addresses(&mut self, now: Now) {
+        let candidates = &self.candidates;
+        let lost = |connection: &Connection| match connection.local().ip() {
+            IpAddr::V4(address) => candidates.iter().all(|candidate| candidate.address != address),
+            IpAddr::V6(_) => false,
+        };
+        self.inbound.values().filter(|connection| lost(connection)).for_each(|connection| connection.close());
+        let ways = self.ways.iter();
+        let ways = ways.filter(|(_, way)| way.connection().is_some_and(|connection| lost(&connection)));
+        let dealers: Vec<DealerId> = ways.map(|(dealer, _)| *dealer).collect();
+        for dealer in dealers {
+            self.machine.handle_dealer_failed(now, dealer);
+        }
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
@@ -442,7 +460,15 @@ impl Owner for DealerOwner {
         }
         let Some(shared) = self.shared.upgrade() else { return };
         tracing::debug!(dealer = self.dealer.0, %reason, "the connection to a peer is gone");
-        shared.with_core(|core, now| core.machine.handle_dealer_failed(now, self.dealer));
+        let ended = match reason {
+            CloseReason::Peer => true,
+            CloseReason::Io(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+            _ => false,
+        };
+        shared.with_core(|core, now| match ended {
+            true => core.machine.handle_dealer_ended(now, self.dealer),
+            false => core.machine.handle_dealer_failed(now, self.dealer),
+        });
     }
 }
 

@@ -15,6 +15,12 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long until a port that another program has is tried again.
 const REBIND: Duration = Duration::from_secs(5);
 
+/// A timer that comes so late tells that the process was stopped, or that the machine slept.
+const LATE: Duration = Duration::from_secs(1);
+
+/// How long it takes to hear what peers have said in that time.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
 /// One of them.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -27,8 +33,13 @@ pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<tokio::sync::Notif
         let notified = wake.notified();
         match deadline {
             Some(deadline) => {
+                let deadline = clock::instant(deadline);
                 // Either way the deadlines are read again.
-                let _ = tokio::time::timeout_at(clock::instant(deadline), notified).await;
+                let _ = tokio::time::timeout_at(deadline, notified).await;
+                // Nobody was silent: it was us who did not listen.
+                if deadline.elapsed() > LATE {
+                    tokio::time::sleep(CATCH_UP).await;
+                }
             }
             None => notified.await,
         }

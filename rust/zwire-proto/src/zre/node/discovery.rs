@@ -19,6 +19,10 @@ const GOODBYE_INTERVAL: Duration = Duration::from_millis(25);
 /// How long a peer may leave its first HELLO unsent before a newcomer can take its place.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What was sent a moment ago is on its way through queues and TCP; a datagram overtakes it, and peers drop
+/// what comes after a goodbye.
+const GRACE: Duration = Duration::from_millis(50);
+
 /// How long peers of the first generations need to forget a node that said goodbye (`zre` 15.5).
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 
@@ -241,7 +245,7 @@ impl Node {
     pub fn stop(&mut self, now: Now) -> Result<(), NodeError> {
         self.check_running()?;
         self.goodbyes = Some(GOODBYES);
-        self.next_beacon = Some(now.mono);
+        self.next_beacon = Some(self.last_sent.map_or(now.mono, |sent| now.mono.max(sent + GRACE)));
         self.deadlines.clear();
         self.next_named = None;
         if self.config.beacon_interval.is_none() {

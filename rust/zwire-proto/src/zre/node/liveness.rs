@@ -103,6 +103,17 @@ impl Node {
         Some(next)
     }
 
+    /// The peer ended the connection of a DEALER. If it was heard of a moment ago, that is how a process
+    /// ends: when it is back, it knows nothing of the session.
+    pub fn handle_dealer_ended(&mut self, now: Now, dealer: DealerId) {
+        if let Some(Way::Peer(uuid)) = self.dealers.get(&dealer)
+            && let Some(peer) = self.peers.get_mut(uuid)
+        {
+            peer.ended = now.mono < peer.heard + self.config.evasive;
+        }
+        self.handle_dealer_failed(now, dealer);
+    }
+
     /// A DEALER could not take a message, or its connection broke and may have lost some. The peer is
     /// not responding; a new session is tried after the interval of PING.
     pub fn handle_dealer_failed(&mut self, now: Now, dealer: DealerId) {

@@ -85,6 +85,8 @@ pub struct Node {
     hellos: Vec<(Generation, Bytes, Stencil)>,
     next_dealer: u64,
     next_beacon: Option<Duration>,
+    /// The last message of the application.
+    last_sent: Option<Duration>,
     /// When each peer is next looked at: never later than something is due, often earlier, since a sign
     /// of life does not move it.
     deadlines: BTreeSet<(Duration, Uuid)>,
@@ -145,6 +147,7 @@ impl Node {
             own_endpoints: Self::endpoints_of(&config),
             hellos: Vec::new(),
             next_dealer: 0,
+            last_sent: None,
             deadlines: BTreeSet::new(),
             quiet_until: None,
             goodbyes: None,

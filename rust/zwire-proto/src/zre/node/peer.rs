@@ -65,6 +65,9 @@ pub(super) struct Peer {
     /// Until when a HELLO of the peer answers one of ours, by which we began a session anew, and is no
     /// restart. Taken for one it would be answered, and so on for ever.
     pub(super) renewed_until: Duration,
+    /// It ended our connection while it was well, as the end of a process does: the next HELLO is that of
+    /// another life.
+    pub(super) ended: bool,
     /// It has sent what only zyre 2.0.1 and later sends.
     pub(super) drafts: bool,
     pub(super) evasive: bool,
@@ -104,6 +107,7 @@ impl Peer {
             heard: now,
             session: None,
             renewed_until: Duration::ZERO,
+            ended: false,
             drafts: false,
             evasive: false,
             silent: false,

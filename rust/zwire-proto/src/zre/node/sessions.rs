@@ -148,13 +148,18 @@ impl Node {
         let renewed = self.peers.get(&uuid).is_some_and(|peer| now.mono < peer.renewed_until);
         // The way that led to it leads to it again, whatever it believes its address to be.
         let mut reach = endpoint.clone();
-        if ready && !renewed {
+        let greeted = self.peers.get(&uuid).is_some_and(|peer| peer.ended && peer.dealer.is_some());
+        if ready && greeted {
+            // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14). The way to it is new and has
+            // our HELLO.
+            self.close_session(now, &uuid);
+        } else if ready && !renewed {
             if let Some(peer) = self.peers.get(&uuid)
                 && peer.address().as_bytes() == &endpoint[..]
             {
                 reach = peer.endpoint.clone();
             }
-            // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14).
+            // The same, and it has to be greeted again.
             self.exit(now, &uuid);
         }
         if !self.peers.contains_key(&uuid) {
@@ -207,6 +212,7 @@ impl Node {
         self.given_up.remove(&uuid);
         self.unanswered.remove(&(peer.since, uuid));
         peer.sign_of_life(now.mono);
+        peer.ended = false;
         peer.detect_at = None;
         peer.public_key = peer.public_key.or(hello.public_key());
         let mut groups: BTreeSet<_> =
@@ -377,6 +383,9 @@ impl Node {
         let (id, sequence) = (body.id(), dealer.sequence);
         let action = dealer.message(Some(*uuid), body)?;
         self.stats.messages_out += 1;
+        if matches!(id, MessageId::WHISPER | MessageId::SHOUT) {
+            self.last_sent = Some(now.mono);
+        }
         self.actions.push_back(action);
         self.log_sent(now, uuid, id, sequence);
         Ok(())

@@ -26,6 +26,23 @@ fn two_nodes_find_each_other_and_part() {
     assert_eq!(world.act(0, |node, now| node.join(now, &group())), Err(NodeError::Stopped));
 }
 
+/// A goodbye is a datagram: it would overtake what was sent before it.
+#[test]
+fn the_last_message_comes_before_the_goodbye() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    bench.wait(ms(500));
+    bench.node.whisper(bench.at(), &uuid(1), vec![octets("last")]).unwrap();
+    drop(bench.actions());
+    bench.node.stop(bench.at()).unwrap();
+    bench.wait(ms(49));
+    assert_eq!(bench.actions(), []);
+    bench.wait(ms(1));
+    assert!(matches!(bench.actions()[..], [Action::Beacon { .. }]));
+    bench.wait(ms(100));
+    assert!(bench.node.is_stopped());
+}
+
 /// The same UUID, without a goodbye: one EXIT and one ENTER.
 #[test]
 fn a_restart_with_the_same_uuid() {
@@ -42,6 +59,27 @@ fn a_restart_with_the_same_uuid() {
         assert_eq!(world.events(1), ["0 ENTER", "2 ENTER"], "after {pause} ms");
         assert!(world.is_whole());
     }
+}
+
+/// The same, when we hear of its end first and have greeted it again before it greets us.
+#[test]
+fn a_restart_after_its_connection_ended() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    let actions = bench.actions();
+    let [Action::Connect { dealer, .. }, ..] = actions[..] else { panic!("{actions:?}") };
+    bench.node.handle_dealer_ended(bench.at(), dealer);
+    bench.wait(ms(1500));
+    drop((bench.actions(), bench.kinds()));
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    let kinds = bench.kinds();
+    assert!(
+        matches!(kinds[..], [EventKind::Exit, EventKind::Enter { .. }, EventKind::Join { .. }]),
+        "{kinds:?}"
+    );
+    // It has our HELLO: another one would be a restart of ours.
+    let actions = bench.actions();
+    assert!(!actions.iter().any(|action| matches!(action, Action::Connect { .. })), "{actions:?}");
 }
 
 /// Another UUID on the same endpoint: the old one is purged at once.
