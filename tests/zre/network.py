@@ -115,6 +115,12 @@ class Host:
         self.processes.append(process)
         return process
 
+    def popen(self, *arguments):
+        """Starts the Python interpreter on this host."""
+        process = subprocess.Popen(self.command(sys.executable, *arguments))
+        self.processes.append(process)
+        return process
+
     def unplug(self):
         """As if the cable were pulled: the interface stays up and has no carrier."""
         self.network.hub.ip(f"link set {self.port} down")
@@ -133,8 +139,8 @@ class Host:
         """Gives the interface another address in place of the one it has, as a DHCP server might."""
         old, self.address = self.address, f"{self.network.prefix}.{number}"
         self.namespace.ip(
-            f"address add {self.address}/24 broadcast + dev eth0",
             f"address del {old}/24 dev eth0",
+            f"address add {self.address}/24 broadcast + dev eth0",
         )
         return self.address
 
@@ -222,4 +228,8 @@ class Network:
                 if process.poll() is None:
                     process.kill()
                     process.wait(PATIENCE)
+                for stream in (process.stdin, process.stdout, process.stderr):
+                    if stream:
+                        with contextlib.suppress(BrokenPipeError):
+                            stream.close()
         self.closing.close()

@@ -231,6 +231,10 @@ class Party:
         self.peers.append(peer)
         return peer
 
+    def zwire(self, name=None, host=None, **settings):
+        """A node of zwire; settings are those of ``zwire.zre.Config``."""
+        return self.add("zwire_peer.py", host, name=name, **settings)
+
     def pyre(self, name=None, host=None, **settings):
         return self.add("pyre_peer.py", host, name=name, **settings)
 
@@ -260,6 +264,10 @@ class Party:
             broadcast=self.network.broadcast,
             **settings,
         )
+
+    def rude(self, host=None):
+        host = host or self.network.host()
+        return self.add("rude.py", host, address=host.address, broadcast=self.network.broadcast)
 
     def gossip(self, host=None, **settings):
         """A zgossip of czmq: ``bind`` makes it a hub, ``connect`` a leaf."""

@@ -44,7 +44,7 @@ def _sample_text(sample: Sample) -> str:
     return f"{sample.key_expr} {sample.encoding} {shown(sample.payload)}"
 
 
-def shown(payload: ZBytes) -> str:
+def shown(payload: ZBytes | bytes) -> str:
     """Show a payload: text where it is text, hexadecimal digits where not, cut where it is long."""
     head = bytes(payload[:_SHOWN_BYTES])
     rest = f" ... {len(payload)} bytes" if len(payload) > _SHOWN_BYTES else ""

@@ -58,7 +58,6 @@ def main():
     threading.Thread(target=read, daemon=True).start()
     while commands.empty() or lines.obey(commands.get(), gossip):
         gossip.poll()
-    sys.stdout.flush()
     os._exit(0)
 
 

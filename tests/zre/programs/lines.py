@@ -7,6 +7,7 @@ texts.
 """
 
 import json
+import os
 import sys
 import threading
 import time
@@ -14,11 +15,15 @@ import traceback
 
 _lock = threading.Lock()
 
+# The libraries that some programs load print on the standard output: that goes to the standard error.
+_out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
 
 def say(thing):
     line = json.dumps(thing)
     with _lock:
-        print(line, flush=True)
+        print(line, file=_out, flush=True)
 
 
 def tell(kind, **fields):

@@ -1,4 +1,6 @@
-"""A node of zeromq-pyre: ``pyre_peer.py SETTINGS`` with ``name``, ``headers`` and ``groups``."""
+"""A node of zeromq-pyre: ``pyre_peer.py SETTINGS`` with ``name``, ``headers``, ``groups``.
+
+``evasive`` and ``expired`` (seconds) replace constants of pyre, which has no way to set them."""
 
 import json
 import queue
@@ -13,6 +15,9 @@ import zmq
 
 class Node:
     def __init__(self, settings):
+        for name in ("evasive", "expired"):
+            if name in settings:
+                setattr(pyre.pyre_peer.PyrePeer, f"PEER_{name.upper()}", settings[name])
         self.node = pyre.Pyre(settings.get("name"))
         for name, value in settings.get("headers", {}).items():
             self.node.set_header(name, value)
@@ -86,7 +91,6 @@ def main():
         if bell in ready:
             bell.recv()
             if not lines.obey(commands.get(), node):
-                sys.stdout.flush()
                 break
             if not node.running and node.node.socket() in dict(poller.sockets):
                 poller.unregister(node.node.socket())
@@ -94,5 +98,4 @@ def main():
 
 main()
 # Pyre's threads may outlive a stop; the process does not wait for them.
-sys.stdout.flush()
 __import__("os")._exit(0)

@@ -290,7 +290,8 @@ class Node:
             self.change(peer, fields)
         elif kind == "PING" and not self.mute:
             peer.dealer.send([rfc20.header(rfc20.PING_OK, peer.number())])
-        if kind in ("WHISPER", "SHOUT") and len(fields["content"]) > 1:
+        # "ZRE does not support multi-frame message contents."
+        if self.generation == "20" and len(fields.get("content", ())) > 1:
             raise Aborts(f"{kind} with several frames from {peer.text}")
 
     def greet(self, uuid, peer, fields):
@@ -489,7 +490,6 @@ async def main():
             os._exit(134)
         if not lines.obey(command.result(), node):
             break
-    sys.stdout.flush()
     # What asyncio still has open ends with the process, as in a crash: a goodbye is the command "stop".
     os._exit(0)
 

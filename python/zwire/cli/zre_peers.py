@@ -1,0 +1,57 @@
+"""Listens for `--wait` seconds, then prints one line per peer."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from zwire.cli import _options, _zre
+from zwire.errors import TimedOut
+
+if TYPE_CHECKING:
+    import argparse
+
+    from zwire import zre
+
+EPILOG = """\
+examples:
+  zwire zre peers
+      whoever is there within three seconds
+  zwire zre peers -n 3 --wait 10 --format jsonl
+      as soon as there are three, with headers; exit code 3 if there are fewer
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("-n", "--count", type=_options.positive, metavar="N", help="end when there are N")
+    parser.add_argument("--wait", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
+    parser.add_argument("--format", choices=["text", "jsonl"], default="text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print who is there."""
+    with _options.stop_signals(), _zre.node(args) as node:
+        if args.count is None:
+            time.sleep(args.wait)
+        else:
+            try:
+                node.wait_for_peers(args.count, timeout=args.wait)
+            except TimedOut:
+                _options.say(f"zwire zre peers: {len(node.peers())} of {args.count} came in {args.wait:g} s")
+                _print(node, args.format)
+                return 3
+        _print(node, args.format)
+    return 0
+
+
+def _print(node: zre.Node, form: str) -> None:
+    rows = sorted((_zre.row(node, peer) for peer in node.peers()), key=lambda r: (r["name"], r["peer"]))
+    for row in rows:
+        if form == "jsonl":
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            groups = ",".join(row["groups"]) or "-"
+            headers = "".join(f" {k}={v}" for k, v in row["headers"].items())
+            print(f"{row['peer']} {row['name']} {row['address']} {row['generation']} {groups}{headers}")

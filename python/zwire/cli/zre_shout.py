@@ -1,0 +1,42 @@
+"""Waits until the group has `--peers` members that it knows of, sends, and says how many queues took it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zwire.cli import _options, _zre
+from zwire.errors import TimedOut
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  zwire zre shout CHAT 'hello everybody'
+      as soon as there is one member, or exit code 3 after ten seconds
+  zwire zre shout ROBOTS STOP --peers 12 --wait 5
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("group")
+    parser.add_argument("message", nargs="+", help="several make a message of several frames")
+    parser.add_argument(
+        "--peers", type=_options.positive, default=1, metavar="N", help="wait for N members (default: 1)"
+    )
+    parser.add_argument("--wait", type=_options.seconds, default=10.0, metavar="SECONDS", help="default: 10")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send one message to a group."""
+    with _options.stop_signals(), _zre.node(args) as node:
+        try:
+            node.wait_for_peers(args.peers, timeout=args.wait, group=args.group)
+        except TimedOut:
+            there = len(node.peers_by_group(args.group))
+            _options.say(f"zwire zre shout: {there} of {args.peers} in {args.group} after {args.wait:g} s")
+            return 3
+        sent = node.shout(args.group, args.message)
+        _options.say(f"{sent.queued} queued, {sent.not_responding} not responding, {sent.refused} refused")
+        return 0 if sent.queued == len(sent.peers) else 1

@@ -1,0 +1,160 @@
+"""Does to nodes what no peer should: ``rude.py SETTINGS`` with ``address`` and ``broadcast``.
+
+It speaks correct ZMTP by hand up to the point where it stops doing so.
+"""
+
+import asyncio
+import json
+import os
+import random
+import socket
+import sys
+import threading
+
+import lines
+import zmtp_by_hand as zmtp
+
+
+def greeting36(endpoint, *, sequence=1, version=2, name="rude"):
+    """A HELLO of 36/ZRE."""
+    return (
+        b"\xaa\xa1\x01"
+        + bytes([version])
+        + sequence.to_bytes(2, "big")
+        + bytes([len(endpoint)])
+        + endpoint.encode()
+        + bytes(4)
+        + b"\x00"
+        + bytes([len(name)])
+        + name.encode()
+        + bytes(4)
+    )
+
+
+def where(endpoint):
+    address, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    return address, int(port)
+
+
+class Rude:
+    def __init__(self, settings):
+        self.address = settings["address"]
+        self.broadcast = settings["broadcast"]
+        self.connections = {}
+        self.held = []
+
+    async def connect(self, endpoint, identity):
+        """Opens a DEALER with that identity; gives its number."""
+        connection = await zmtp.connect(
+            *where(endpoint), "DEALER", bytes.fromhex(identity), "3.0", self.address
+        )
+        number = len(self.connections)
+        self.connections[number] = connection
+        return number
+
+    async def send(self, number, content):
+        """A message of those frames."""
+        self.connections[number].send(lines.frames(content))
+        await self.connections[number].writer.drain()
+
+    async def octets(self, number, octets):
+        """Whatever, after the handshake."""
+        self.connections[number].send_octets(bytes.fromhex(octets))
+        await self.connections[number].writer.drain()
+
+    async def hello(self, number, endpoint, **fields):
+        self.connections[number].send([greeting36(endpoint, **fields)])
+
+    async def closed(self, number, seconds):
+        """Whether the other side has ended the connection in that time."""
+        try:
+            return await asyncio.wait_for(self.connections[number].receive(), seconds) is None
+        except TimeoutError:
+            return False
+
+    async def raw(self, endpoint, octets, seconds=0.5):
+        """Connects, sends that in place of a greeting, and gives what comes back."""
+        reader, writer = await asyncio.open_connection(*where(endpoint))
+        writer.write(bytes.fromhex(octets))
+        back = b""
+        try:
+            async with asyncio.timeout(seconds):
+                while more := await reader.read(4096):
+                    back += more
+        except (TimeoutError, ConnectionError):
+            pass
+        writer.close()
+        return back.hex()
+
+    async def hold(self, endpoint, count):
+        """Connections that say nothing."""
+        for _ in range(count):
+            try:
+                self.held.append(await asyncio.open_connection(*where(endpoint)))
+            except ConnectionError:
+                break
+        return len(self.held)
+
+    async def throw(self, octets, to=None, port=5670):
+        """One datagram, to everybody or to one."""
+        with self.udp() as s:
+            s.sendto(bytes.fromhex(octets), (to or self.broadcast, port))
+
+    async def flood(self, count, to, seed=1, port=5670):
+        """Beacons of nodes that do not exist, at ports of ours where nobody listens."""
+        chance = random.Random(seed)
+        with self.udp() as s:
+            for number in range(count):
+                mailbox = chance.randrange(1, 0x10000).to_bytes(2, "big")
+                s.sendto(b"ZRE\x01" + chance.randbytes(16) + mailbox, (to, port))
+                if not number % 200:
+                    # As fast as a network would bring them, not as fast as a veth can drop them.
+                    await asyncio.sleep(0.005)
+        return count
+
+    async def greet(self, endpoint, count):
+        """HELLOs of nodes that do not exist, each on a connection of its own."""
+        refused = 0
+        for _ in range(count):
+            identity = b"\x01" + os.urandom(16)
+            try:
+                connection = await zmtp.connect(*where(endpoint), "DEALER", identity, "3.0", self.address)
+            except (zmtp.Refused, zmtp.Broken):
+                refused += 1
+                continue
+            connection.send([greeting36(f"tcp://{self.address}:9")])
+            self.held.append(connection)
+        return refused
+
+    def udp(self):
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        s.bind((self.address, 0))
+        return s
+
+
+async def main():
+    rude = Rude(json.loads(sys.argv[1]))
+    commands = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read():
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(commands.put_nowait, line)
+        loop.call_soon_threadsafe(commands.put_nowait, '{"op": "quit"}')
+
+    threading.Thread(target=read, daemon=True).start()
+    lines.tell("STARTED")
+    while True:
+        command = json.loads(await commands.get())
+        op = command.pop("op")
+        if op == "quit":
+            lines.say({"value": None})
+            os._exit(0)
+        try:
+            lines.say({"value": await getattr(rude, op)(**command)})
+        except Exception as e:  # noqa: BLE001 - the test is told
+            lines.say({"error": f"{type(e).__name__}: {e}"})
+
+
+asyncio.run(main())
