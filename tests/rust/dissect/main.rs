@@ -10,4 +10,5 @@ mod run;
 mod truth;
 mod zmtp;
 mod zmtp_damage;
+mod zmtp_made;
 mod zre;
