@@ -69,7 +69,7 @@ def shout_zwire(way: str, fan: int, seconds: float, ready: Any) -> tuple[float, 
                 sent += node.shout_many(GROUP, batch).queued
             else:
                 for _ in range(STRIDE):
-                    sent += len(node.shout(GROUP, data).peers)
+                    sent += node.shout(GROUP, data).queued
         if node.stats()["queue_full"]:
             raise RuntimeError("messages were lost")
         node.stop(PATIENCE)

@@ -148,10 +148,23 @@ impl Connection {
     /// # Errors
     /// The message, and why it was not taken. After a full queue, [`Owner::writable`] says when to try again.
     pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
+        self.push(message, false)
+    }
+
+    /// As [`Self::try_send`], but leaves the writing to [`Self::flush`], or to the task within a millisecond:
+    /// for one of many connections that are sent something in turns.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_gather(&self, message: Message) -> Result<(), Rejected> {
+        self.push(message, true)
+    }
+
+    fn push(&self, message: Message, gather: bool) -> Result<(), Rejected> {
         if !self.birth.is_here() {
             return Err(Rejected { message, error: PushError::Closed });
         }
-        self.writer.push(self, message)
+        self.writer.push(self, message, gather)
     }
 
     /// Queues messages until one is rejected, and writes them together: how many were taken, and the one

@@ -118,6 +118,26 @@ impl Outbound {
         rejected.map_or(Ok(()), Err)
     }
 
+    /// As [`Self::try_send`], but leaves the writing to [`Self::flush`], or to the connection within a
+    /// millisecond.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_gather(&self, message: Message) -> Result<(), Rejected> {
+        let Some(connection) = self.connection() else { return self.try_send(message) };
+        match connection.try_gather(message) {
+            Err(Rejected { message, error: PushError::Closed }) => self.try_send(message),
+            result => result,
+        }
+    }
+
+    /// Writes now what was gathered.
+    pub fn flush(&self) {
+        if let Some(connection) = self.connection() {
+            connection.flush();
+        }
+    }
+
     /// Queues messages until one is rejected: how many were taken, and the one that was not.
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         let inner = &self.inner;

@@ -89,7 +89,13 @@ impl Writer {
         }
     }
 
-    pub(super) fn push(&self, connection: &Connection, message: Message) -> Result<(), Rejected> {
+    /// With `gather` the message waits for others even if it is alone here: more follow elsewhere.
+    pub(super) fn push(
+        &self,
+        connection: &Connection,
+        message: Message,
+        gather: bool,
+    ) -> Result<(), Rejected> {
         let now = clock::mono();
         let mut tx = self.tx.lock();
         let mut result = push_one(&mut tx, message);
@@ -105,7 +111,7 @@ impl Writer {
             }
         }
         match &result {
-            Ok(()) => self.settle(connection, tx, now),
+            Ok(()) => self.settle(connection, tx, now, gather),
             Err(_) => tx.starved = true,
         }
         result
@@ -134,7 +140,7 @@ impl Writer {
         if rejected.is_some() && !tx.busy && !tx.dead {
             self.write_out(connection, tx, ROUNDS);
         } else if taken > 0 {
-            self.settle(connection, tx, now);
+            self.settle(connection, tx, now, false);
         }
         (taken, rejected)
     }
@@ -184,8 +190,14 @@ impl Writer {
     }
 
     /// After a push: writes, or sees to it that somebody will.
-    fn settle<'a>(&'a self, connection: &Connection, mut tx: MutexGuard<'a, Tx>, now: Duration) {
-        let alone = now.saturating_sub(tx.last_push) >= ALONE;
+    fn settle<'a>(
+        &'a self,
+        connection: &Connection,
+        mut tx: MutexGuard<'a, Tx>,
+        now: Duration,
+        gather: bool,
+    ) {
+        let alone = !gather && now.saturating_sub(tx.last_push) >= ALONE;
         tx.last_push = now;
         if tx.busy || tx.dead {
             return;

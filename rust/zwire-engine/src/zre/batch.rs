@@ -5,14 +5,14 @@
 
 use super::{
     core::Core,
-    node::{Node, delivery},
+    node::{Node, Shared, delivery},
 };
 use crate::{error::Error, queue::INTERRUPT_PERIOD, zmtp::Outbound};
 use bytes::Bytes;
 use core::time::Duration;
 use std::{sync::Arc, time::Instant};
 use zwire_proto::{
-    Text,
+    Now, Text,
     zre::{
         Uuid,
         node::{Delivery, NodeError},
@@ -118,41 +118,59 @@ impl Node {
             if empty {
                 bytes = 0;
             }
-            self.run(|shared, core, now| {
-                for _ in 0..CHUNK.min(most) {
-                    let Some(content) = next.take() else { break };
-                    bytes += content.iter().map(Bytes::len).sum::<usize>();
-                    match target {
-                        Target::Peer(peer) => {
-                            let outcome = core.machine.whisper(now, peer, content);
-                            let full = shared.settle(core, now);
-                            match delivery(outcome) {
-                                Ok(Delivery::Queued) if full.contains(peer) => sent.count(Delivery::Full),
-                                Ok(delivery) => sent.count(delivery),
-                                // It was there at the start.
-                                Err(Error::Node(NodeError::UnknownPeer { .. })) => {
-                                    sent.count(Delivery::NotResponding);
-                                }
-                                Err(error) => return Err(error),
-                            }
-                        }
-                        Target::Group(group) => {
-                            let shouted = core.machine.shout(now, group, content);
-                            let full = shared.settle(core, now);
-                            for (peer, delivery) in shouted?.peers {
-                                sent.count(if full.contains(&peer) { Delivery::Full } else { delivery });
-                            }
+            let result = self.run(|shared, core, now| {
+                core.gathering = true;
+                let result = (|| {
+                    for _ in 0..CHUNK.min(most) {
+                        let Some(content) = next.take() else { break };
+                        bytes += content.iter().map(Bytes::len).sum::<usize>();
+                        send_one(shared, core, now, target, content, &mut sent)?;
+                        next = contents.next();
+                        if bytes >= most_bytes / 2 {
+                            break;
                         }
                     }
-                    sent.messages += 1;
-                    next = contents.next();
-                    if bytes >= most_bytes / 2 {
-                        break;
-                    }
-                }
-                Ok(())
-            })?;
+                    Ok(())
+                })();
+                core.gathering = false;
+                result
+            });
+            ways.iter().for_each(|way| way.flush());
+            result?;
         }
         Ok(sent)
     }
+}
+
+/// One message of a batch.
+fn send_one(
+    shared: &Arc<Shared>,
+    core: &mut Core,
+    now: Now,
+    target: &Target,
+    content: Vec<Bytes>,
+    sent: &mut Sent,
+) -> Result<(), Error> {
+    match target {
+        Target::Peer(peer) => {
+            let outcome = core.machine.whisper(now, peer, content);
+            let full = shared.settle(core, now);
+            match delivery(outcome) {
+                Ok(Delivery::Queued) if full.contains(peer) => sent.count(Delivery::Full),
+                Ok(delivery) => sent.count(delivery),
+                // It was there at the start.
+                Err(Error::Node(NodeError::UnknownPeer { .. })) => sent.count(Delivery::NotResponding),
+                Err(error) => return Err(error),
+            }
+        }
+        Target::Group(group) => {
+            let shouted = core.machine.shout(now, group, content);
+            let full = shared.settle(core, now);
+            for (peer, delivery) in shouted?.peers {
+                sent.count(if full.contains(&peer) { Delivery::Full } else { delivery });
+            }
+        }
+    }
+    sent.messages += 1;
+    Ok(())
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     clock,
     error::Error,
+    link::ALONE,
     queue::Weigh,
     tcp,
     zmtp::{
@@ -95,6 +96,10 @@ pub(crate) struct Core {
     inbound: HashMap<Bytes, Arc<Connection>>,
     pub(crate) listener: Listener,
     pub(crate) senders: Vec<Sender>,
+    /// The application sends one message after the other: then they are written together.
+    pub(super) gathering: bool,
+    /// When it last had sent something.
+    last_sent: Duration,
     /// All interfaces, as last seen.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) gossip: Gossip,
@@ -114,6 +119,8 @@ impl Core {
             inbound: HashMap::new(),
             listener,
             senders: Vec::new(),
+            gathering: false,
+            last_sent: Duration::ZERO,
             candidates: Vec::new(),
             gossip: Gossip::default(),
             collectors: Collectors::default(),
@@ -169,6 +176,16 @@ impl Core {
         for dealer in dealers {
             self.machine.handle_dealer_failed(now, dealer);
         }
+    }
+
+    /// Runs what the application sends. In a loop of such calls each connection would see a message alone,
+    /// and write it alone, because the others come in between.
+    pub(super) fn sending<R>(&mut self, now: Now, f: impl FnOnce(&mut Self) -> R) -> R {
+        self.gathering = now.mono.saturating_sub(self.last_sent) < ALONE;
+        let result = f(self);
+        self.gathering = false;
+        self.last_sent = clock::mono();
+        result
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
@@ -296,9 +313,9 @@ impl Shared {
             Action::Send { dealer, peer, frames } => {
                 // A dealer that could not be opened has been told so already.
                 let Some(way) = core.ways.get(&dealer) else { return };
-                if let Some(message) = Message::of(frames)
-                    && way.try_send(message).is_err()
-                {
+                let Some(message) = Message::of(frames) else { return };
+                let sent = if core.gathering { way.try_gather(message) } else { way.try_send(message) };
+                if sent.is_err() {
                     core.full += 1;
                     failed.push((dealer, peer));
                 }

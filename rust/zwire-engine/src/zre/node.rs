@@ -456,8 +456,8 @@ impl Node {
     /// No such peer, a content that no peer could be told, or the node does not run.
     pub fn whisper(&self, peer: &Uuid, content: Vec<Bytes>) -> Result<Delivery, Error> {
         self.run(|shared, core, now| {
-            let outcome = core.machine.whisper(now, peer, content);
-            let full = shared.settle(core, now);
+            let (outcome, full) = core
+                .sending(now, |core| (core.machine.whisper(now, peer, content), shared.settle(core, now)));
             match delivery(outcome)? {
                 Delivery::Queued if full.contains(peer) => Ok(Delivery::Full),
                 delivery => Ok(delivery),
@@ -472,8 +472,8 @@ impl Node {
     pub fn shout(&self, group: &str, content: Vec<Bytes>) -> Result<Shouted, Error> {
         let group = Text::from(group);
         self.run(|shared, core, now| {
-            let shouted = core.machine.shout(now, &group, content);
-            let full = shared.settle(core, now);
+            let (shouted, full) = core
+                .sending(now, |core| (core.machine.shout(now, &group, content), shared.settle(core, now)));
             let mut shouted = shouted?;
             full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
             Ok(shouted)

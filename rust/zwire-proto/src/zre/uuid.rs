@@ -81,7 +81,8 @@ impl FromStr for Uuid {
 }
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+        // Digits are ASCII. Peers are named in every event, so this is not formatted octet by octet.
+        f.write_str(core::str::from_utf8(&self.to_hex()).unwrap_or_default())
     }
 }
 impl fmt::Debug for Uuid {
