@@ -1,0 +1,46 @@
+//! [`Parts`]: the frames of a message until the last one is there.
+
+use super::limits::FRAME_BYTES;
+use bytes::Bytes;
+
+/// The frames of a message so far.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) frames: Vec<Bytes>,
+    /// Offset of the first one.
+    pub(super) offset: u64,
+    /// Bytes of all of them, with what each costs.
+    pub(super) held: usize,
+    /// How many of them have memory of their own.
+    settled: usize,
+    /// A frame of the message is missing: the rest of it is not read.
+    pub(super) torn: bool,
+}
+
+impl Parts {
+    pub(super) fn push(&mut self, frame: Bytes, offset: u64) {
+        if self.frames.is_empty() {
+            self.offset = offset;
+        }
+        self.held += frame.len() + FRAME_BYTES;
+        self.frames.push(frame);
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Bytes> {
+        (self.held, self.settled) = (0, 0);
+        core::mem::take(&mut self.frames)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.take();
+    }
+
+    /// Gives what waits for the rest of its message memory of its own: a frame keeps all of the file that
+    /// was read with it.
+    pub(super) fn settle(&mut self) {
+        for frame in &mut self.frames[self.settled..] {
+            *frame = Bytes::copy_from_slice(frame);
+        }
+        self.settled = self.frames.len();
+    }
+}
