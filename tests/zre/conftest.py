@@ -1,5 +1,6 @@
 """Fixtures of the tests on networks of our own."""
 
+import concurrent.futures
 import contextlib
 
 import pytest
@@ -7,11 +8,33 @@ import pytest
 from zre import network
 from zre.peers import Party
 
+FAULTS = "test_faults.py"
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name == "zre":
             item.add_marker(pytest.mark.interop)
+    # Their cases run from the start, and take most of a minute.
+    items.sort(key=lambda item: item.path.name == FAULTS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def outcomes(request):
+    """What happened in each case of the fault matrix: they run side by side, and beside the other tests.
+
+    They take time and not much else.
+    """
+    chosen = [
+        item for item in request.session.items if item.path.name == FAULTS and hasattr(item, "callspec")
+    ]
+    if not chosen or network.missing():
+        yield {}
+        return
+    cases = [item.callspec.params["case"] for item in chosen]
+    run = chosen[0].module.run
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        yield {case.name: pool.submit(run, case) for case in cases}
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ All cases run at the same time, each on a network of its own, with the timers th
 table in docs/guide/zre-faults.md is made of :data:`CASES` and is checked against them.
 """
 
-import concurrent.futures
 import dataclasses
 import re
 import time
@@ -253,17 +252,10 @@ def run(case):
             network.end()
 
 
-@pytest.fixture(scope="module")
-def outcomes(namespaces):
-    """What happened in each case; they run side by side."""
-    with concurrent.futures.ThreadPoolExecutor(len(CASES)) as pool:
-        yield {case.name: pool.submit(run, case) for case in CASES}
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("case", CASES, ids=[c.name.replace(" ", "-") for c in CASES])
-def test_who_sees_what_when(outcomes, case):
+def test_who_sees_what_when(namespaces, outcomes, case):
     seen = outcomes[case.name].result(timeout=150)
     for who in ("a", "b", "pyre"):
         expected = [(kind.rstrip("?"), at) for kind, at in getattr(case, who)]

@@ -13,6 +13,9 @@ from zwire.errors import TimedOut
 class Node:
     def __init__(self, settings):
         groups = settings.pop("groups", [])
+        if isinstance(settings.get("mailbox"), list):
+            # JSON has no tuples.
+            settings["mailbox"] = tuple(settings["mailbox"])
         self.log = None
         if settings.pop("collect", False):
             self.log = zre.LogCollector(bind=settings.pop("collect_at", "tcp://*:*"))
@@ -80,6 +83,15 @@ class Node:
         for _ in range(times):
             with zre.Node(**self.settings) as node:
                 node.wait_for_peers(peers, timeout=10)
+
+    def first_messages(self, times, group):
+        """Fresh nodes that shout once, as soon as the group has a member; how many had none."""
+        lost = 0
+        for number in range(times):
+            with zre.Node(**self.settings) as node:
+                node.wait_for_peers(1, timeout=10, group=group)
+                lost += node.shout(group, str(number)).queued != 1
+        return lost
 
     def drain(self, seconds):
         """What the collector got, until nothing more came for so long."""

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import time
 
 Pyre = importlib.import_module(sys.argv[1]).Pyre
 role = sys.argv[2]
@@ -23,6 +24,8 @@ for event in node.events():
         node.whispers(event.peer_uuid, "psst")
     if event.type == "WHISPER":
         node.leave("CHAT")
+        # A goodbye is a datagram and may overtake it.
+        time.sleep(0.5)
         node.stop()
     if event.type == "EXIT":
         node.stop()

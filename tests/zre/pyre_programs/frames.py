@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+import time
 
 Pyre = importlib.import_module(sys.argv[1]).Pyre
 role = sys.argv[2]
@@ -29,6 +30,8 @@ while True:
         node.whisper(uuids.UUID(bytes=uuid), [b"one", b"", b"two"])
     if kind == "WHISPER" and role == "second":
         node.leave("CHAT")
+        # A goodbye is a datagram and may overtake it.
+        time.sleep(0.5)
         node.stop()
     if kind == "EXIT":
         node.stop()
