@@ -1,4 +1,4 @@
-//! ZRE/LOG and gossip.
+//! ZRE/LOG.
 
 #![no_main]
 

@@ -28,6 +28,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
         "zre" => Some(zwire_proto::fuzzing::zre),
         "zre_beacon" => Some(zwire_proto::fuzzing::zre_beacon),
+        "zre_gossip" => Some(zwire_proto::fuzzing::zre_gossip),
         "zre_log" => Some(zwire_proto::fuzzing::zre_log),
         _ => None,
     }
@@ -198,6 +199,8 @@ fn write_seeds() -> io::Result<usize> {
             }
         }
     }
+    // What a hub and a client go through: each message behind what happens and its length.
+    let mut script = vec![0x0c, 0];
     for example in examples("zre")? {
         let frames: Vec<Vec<u8>> = example["frames"]
             .as_array()
@@ -223,9 +226,15 @@ fn write_seeds() -> io::Result<usize> {
                 let behind_lengths = |frame: &Vec<u8>| [&[frame.len() as u8], &frame[..]].concat();
                 write("zre", id, &frames.iter().map(behind_lengths).collect::<Vec<_>>().concat())?;
             }
+            _ if frames.concat().starts_with(&[0xaa, 0xa0]) => {
+                let frame = frames.concat();
+                script.extend_from_slice(&[&[0x10, frame.len() as u8], &frame[..]].concat());
+                write("zre_gossip", id, &frame)?;
+            }
             _ => write("zre_log", id, &frames.concat())?,
         }
     }
+    write("zre_gossip", "script", &script.repeat(2))?;
     Ok(written)
 }
 
