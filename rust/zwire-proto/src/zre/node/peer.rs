@@ -178,8 +178,8 @@ pub(super) fn lossy(octets: &Bytes) -> Text {
 mod tests {
     use super::*;
 
-    /// What stands in the tables of a node for a peer, besides its name, groups and headers. The bound on
-    /// peers counts with one KiB.
+    /// What stands in the tables of a node for a peer, besides its name, groups and headers. With
+    /// those and their allocations it is 1,800 bytes.
     #[test]
     fn a_peer_is_small() {
         let tables = size_of::<(Uuid, Peer)>() + size_of::<(Bytes, Uuid)>() + size_of::<(Duration, Uuid)>();
