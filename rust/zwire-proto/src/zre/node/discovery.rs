@@ -3,9 +3,9 @@
 use super::{
     super::{
         Generation, Uuid,
-        wire::{Beacon, Body},
+        wire::{Beacon, Body, Hello},
     },
-    Action, EventKind, Interface, Node, NodeError, Reason, Source, endpoint_of,
+    Action, EventKind, Interface, Node, NodeError, Reason, Source, endpoint_of, ip_of,
     peer::Peer,
 };
 use crate::Now;
@@ -22,6 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What was sent a moment ago is on its way through queues and TCP; a datagram overtakes it, and peers drop
 /// what comes after a goodbye.
 const GRACE: Duration = Duration::from_millis(50);
+
+/// How long a peer has to say HELLO before it gets one that a peer of 20/ZRE would mistake and die of.
+/// Such a peer says it when it hears a beacon of ours.
+pub(super) const MISTAKABLE_WAIT: Duration = Duration::from_secs(3);
 
 /// How long peers of the first generations need to forget a node that said goodbye (`zre` 15.5).
 pub(super) const QUIET: Duration = Duration::from_millis(300);
@@ -76,7 +80,7 @@ impl Node {
 
     /// Gossip or a configuration names a peer. Unlike a beacon that is no sign of life.
     pub fn handle_found(&mut self, now: Now, uuid: Uuid, endpoint: Bytes, public_key: Option<[u8; 32]>) {
-        let own = uuid == self.config.uuid || endpoint == self.own_endpoint(super::ip_of(&endpoint));
+        let own = uuid == self.config.uuid || endpoint == self.own_endpoint(ip_of(&endpoint));
         if own || self.peers.contains_key(&uuid) || self.check_running().is_err() {
             return;
         }
@@ -161,6 +165,17 @@ impl Node {
         let mut all = self.config.generations.iter();
         let first = all.next();
         if all.next().is_some() { None } else { first }
+    }
+
+    /// Whether our HELLO of 36/ZRE is one that a peer of 20/ZRE could read, as it is with some dozen groups.
+    /// It would then abort at the next message (`zre` 15.2).
+    pub(super) fn is_mistakable(&self, remote: Option<IpAddr>) -> bool {
+        let speaks = |generation| self.config.generations.contains(generation);
+        if !speaks(Generation::Rfc20) || !speaks(Generation::Rfc36) {
+            return false;
+        }
+        let frames = self.hello(Generation::Rfc36, remote).encode(Generation::Rfc36);
+        frames.is_ok_and(|frames| Hello::looks_like_rfc20(&frames[0]))
     }
 
     /// What to say to a peer that has still said nothing. 36/ZRE is harmless to all (`zre` 15.2).

@@ -130,6 +130,9 @@ impl Node {
                 Err(error) => return Err(error.clone().into()),
             }
         }
+        if shouted.count(Delivery::Queued) > 0 {
+            self.last_sent = Some(now.mono);
+        }
         logged.iter().for_each(|(uuid, sequence)| self.log_sent(now, uuid, body.id(), *sequence));
         Ok(shouted)
     }

@@ -3,6 +3,8 @@
 use super::{
     super::{Uuid, limits, wire::Body},
     Action, DealerId, EventKind, Node, Way,
+    discovery::MISTAKABLE_WAIT,
+    ip_of,
 };
 use crate::Now;
 use core::time::Duration;
@@ -47,12 +49,18 @@ impl Node {
         let ping_interval = self.config.ping_interval.max(Duration::from_millis(1));
         let peer = self.peers.get_mut(uuid)?;
         if peer.detect_at.is_some_and(|at| at <= now.mono) {
-            peer.detect_at = None;
             let spoken = peer.session.as_ref().map(|session| session.generation);
-            if let Some(generation) = spoken.or_else(|| self.optimistic_generation()) {
+            let (patient_until, remote) = (peer.since + MISTAKABLE_WAIT, ip_of(&peer.endpoint));
+            let wait = spoken.is_none() && now.mono < patient_until && self.is_mistakable(remote);
+            if let Some(peer) = self.peers.get_mut(uuid) {
+                peer.detect_at = wait.then_some(patient_until);
+            }
+            if let Some(generation) = spoken.or_else(|| self.optimistic_generation()).filter(|_| !wait) {
                 self.open(now, uuid, generation);
             }
-        } else if peer.retry_at.is_some_and(|at| at <= now.mono) {
+        } else if let Some(peer) = self.peers.get_mut(uuid)
+            && peer.retry_at.is_some_and(|at| at <= now.mono)
+        {
             peer.retry_at = None;
             self.renew(now, uuid);
         }

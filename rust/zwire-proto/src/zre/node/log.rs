@@ -3,24 +3,20 @@
 use super::{
     super::{
         Uuid, limits,
-        wire::{Log, LogEvent, Message, MessageId, log_hash},
+        wire::{Log, LogEvent, Message, MessageId, log_hash_of},
     },
     Action, Node,
 };
 use crate::{Now, Text};
 
 impl Node {
-    /// The hash of `ip:port`, for this node and for peers alike, so that a collector can tell who is
-    /// who. zyre hashes peers with their scheme.
-    fn hash_of(endpoint: &[u8]) -> u16 {
-        log_hash(endpoint.strip_prefix(b"tcp://").unwrap_or(endpoint))
-    }
-
+    /// Nodes and peers are named by the hash of `ip:port` alike, so that a collector can tell who is who.
+    /// zyre hashes peers with their scheme.
     fn log(&mut self, now: Now, event: LogEvent, peer: u16, data: &str) {
         if self.collectors.is_empty() {
             return;
         }
-        let node = Self::hash_of(&self.own_endpoint(None));
+        let node = log_hash_of(&self.own_endpoint(None));
         // A group or an endpoint with a zero octet is no text; there is nothing to say about it.
         if let Ok(frame) = Log::info(event, node, peer, now.wall, data).encode() {
             self.actions.push_back(Action::Log { frame });
@@ -28,7 +24,7 @@ impl Node {
     }
 
     fn hash_of_peer(&self, uuid: &Uuid) -> u16 {
-        self.peer_address(uuid).map_or(0, |address| Self::hash_of(address.as_bytes()))
+        self.peer_address(uuid).map_or(0, |address| log_hash_of(address.as_bytes()))
     }
 
     /// An own change: JOIN or LEAVE.
@@ -40,7 +36,7 @@ impl Node {
     pub(super) fn log_peer(&mut self, now: Now, uuid: &Uuid, entered: bool) {
         let Some(address) = self.peer_address(uuid).cloned() else { return };
         let event = if entered { LogEvent::ENTER } else { LogEvent::EXIT };
-        self.log(now, event, Self::hash_of(address.as_bytes()), &address);
+        self.log(now, event, log_hash_of(address.as_bytes()), &address);
     }
 
     pub(super) fn log_sent(&mut self, now: Now, uuid: &Uuid, id: MessageId, sequence: u16) {

@@ -173,11 +173,15 @@ impl Node {
     }
 
     /// The generations to try, the one first that is harmless to all (`zre` 15.2). A peer of 20/ZRE could
-    /// mistake the HELLO of zyre 1.0.0, so that comes last.
+    /// mistake the HELLO of zyre 1.0.0, so that comes last, and a large one of 36/ZRE.
     fn ways(&self) -> impl Iterator<Item = Generation> {
-        [Generation::Rfc36, Generation::Rfc43, Generation::Rfc20, Generation::Zyre1]
-            .into_iter()
-            .filter(|generation| self.config.generations.contains(*generation))
+        use Generation::{Rfc20, Rfc36, Rfc43, Zyre1};
+        let order = if self.is_mistakable(None) {
+            [Rfc20, Rfc36, Rfc43, Zyre1]
+        } else {
+            [Rfc36, Rfc43, Rfc20, Zyre1]
+        };
+        order.into_iter().filter(|generation| self.config.generations.contains(*generation))
     }
 
     /// Opens a way to an endpoint, unless its node is known.

@@ -141,6 +141,13 @@ impl Hello {
         }
     }
 
+    /// Whether a peer of 20/ZRE, which ignores what is left, would take the header frame of a later HELLO
+    /// for one of its own: its version and sequence for the number 512, and 112 groups in what follows.
+    #[must_use]
+    pub fn looks_like_rfc20(frame: &Bytes) -> bool {
+        Self::consume(Generation::Rfc20, frame).is_ok()
+    }
+
     /// How many octets are left behind the HELLO, its sequence, and what it says.
     fn consume(generation: Generation, frame: &Bytes) -> Result<(usize, u16, Self)> {
         let mut r = Reader::new(frame);

@@ -34,6 +34,23 @@ impl LogLevel {
     pub const ERROR: Self = Self(1);
     pub const WARNING: Self = Self(2);
     pub const INFO: Self = Self(3);
+
+    /// `None`: the document does not define it.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::ERROR => Some("ERROR"),
+            Self::WARNING => Some("WARNING"),
+            Self::INFO => Some("INFO"),
+            _ => None,
+        }
+    }
+
+    /// That of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::ERROR, Self::WARNING, Self::INFO].into_iter().find(|level| level.name() == Some(name))
+    }
 }
 
 /// What happened at the sender.
@@ -50,6 +67,26 @@ impl LogEvent {
     pub const EXIT: Self = Self(4);
     pub const SEND: Self = Self(5);
     pub const RECV: Self = Self(6);
+
+    /// `None`: no event, or one that the document does not define.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::JOIN => Some("JOIN"),
+            Self::LEAVE => Some("LEAVE"),
+            Self::ENTER => Some("ENTER"),
+            Self::EXIT => Some("EXIT"),
+            Self::SEND => Some("SEND"),
+            Self::RECV => Some("RECV"),
+            _ => None,
+        }
+    }
+
+    /// That of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        (1..=Self::RECV.0).map(Self).find(|event| event.name() == Some(name))
+    }
 }
 
 /// A line for the log of the network.
@@ -70,13 +107,19 @@ pub struct Log {
 }
 
 impl Log {
-    /// An event; its text is cut where zyre cuts it. Milliseconds, as the document says.
+    /// An event.
     #[must_use]
     pub fn info(event: LogEvent, node: u16, peer: u16, wall: Duration, data: &str) -> Self {
+        Self::new(LogLevel::INFO, event, node, peer, wall, data)
+    }
+
+    /// A line; its text is cut where zyre cuts it. Milliseconds, as the document says.
+    #[must_use]
+    pub fn new(level: LogLevel, event: LogEvent, node: u16, peer: u16, wall: Duration, data: &str) -> Self {
         let end = (0..=data.len().min(limits::MAX_LOG_INFO)).rev().find(|at| data.is_char_boundary(*at));
         let data = Bytes::copy_from_slice(&data.as_bytes()[..end.unwrap_or(0)]);
         let time = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        Self { level: LogLevel::INFO, event, node, peer, time, data }
+        Self { level, event, node, peer, time, data }
     }
 
     /// Since 1970, whether the sender counts seconds or milliseconds.
@@ -145,6 +188,12 @@ pub fn log_hash(text: &[u8]) -> u16 {
     text.iter().fold(0, |hash: u16, octet| hash.wrapping_mul(33) ^ octet.cast_signed() as u16)
 }
 
+/// The hash of a node by its endpoint, without `tcp://`, so that a node and a peer have one number.
+#[must_use]
+pub fn log_hash_of(endpoint: &[u8]) -> u16 {
+    log_hash(endpoint.strip_prefix(b"tcp://").unwrap_or(endpoint))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::unhex;
@@ -163,6 +212,21 @@ mod tests {
             assert_eq!(log_hash(text.as_bytes()), hash, "{text}");
         }
         assert_eq!(log_hash(b"\x80"), 0xff80);
+        assert_eq!(log_hash_of(b"tcp://10.99.0.1:49152"), 0xbecf);
+        assert_eq!(log_hash_of(b"10.99.0.1:49152"), 0xbecf);
+    }
+
+    #[test]
+    fn names_of_levels_and_events() {
+        for level in 0..=255 {
+            let level = LogLevel(level);
+            assert_eq!(level.name().map(LogLevel::of), (1..=3).contains(&level.0).then_some(Some(level)));
+        }
+        for event in 0..=255 {
+            let event = LogEvent(event);
+            assert_eq!(event.name().map(LogEvent::of), (1..=6).contains(&event.0).then_some(Some(event)));
+        }
+        assert_eq!((LogLevel::of("info"), LogEvent::of("")), (None, None));
     }
 
     /// `zre` 20.7.

@@ -48,7 +48,7 @@ pub use header::{Header, MessageId};
 pub use hello::{Address, Hello};
 pub use identity::IdentityForm;
 pub use join::{Join, Leave};
-pub use log::{Log, LogEvent, LogLevel, log_hash};
+pub use log::{Log, LogEvent, LogLevel, log_hash, log_hash_of};
 pub use shout::Shout;
 pub use stencil::Stencil;
 pub use whisper::Whisper;

@@ -78,6 +78,31 @@ fn a_node_of_several_generations_waits_for_the_first_word() {
     assert_eq!(Hello::generation(&frames[0]), Ok(G20));
 }
 
+/// With some dozen groups a HELLO of 36/ZRE can be read as one of 20/ZRE, whose peer would abort.
+#[test]
+fn a_hello_that_an_old_peer_would_mistake_waits() {
+    let mut bench = Bench::new(config(0, Generations::ALL_REAL));
+    let mistakable = |bench: &Bench| bench.node.is_mistakable(None);
+    assert!(!mistakable(&bench));
+    let mut groups = 0;
+    while !mistakable(&bench) {
+        bench.node.join(Now::default(), &Text::from(format!("group{groups:02}"))).unwrap();
+        groups += 1;
+    }
+    assert!((10..120).contains(&groups), "{groups}");
+    // By an endpoint: in the words of 20/ZRE first, which the others ignore.
+    bench.node.handle_endpoint(bench.at(), &Text::from("tcp://10.0.0.9:49152"), None).unwrap();
+    let sent = bench.sent(G20);
+    assert!(matches!(sent[..], [Message { body: Body::Hello(_), .. }]));
+    bench.wait(ms(100));
+    drop(bench.actions());
+    bench.hear_beacon(1, 49152);
+    bench.wait(ms(2999));
+    assert!(bench.sent(G36).is_empty(), "an old peer has spoken by now");
+    bench.wait(ms(1));
+    assert!(matches!(bench.sent(G36)[..], [Message { body: Body::Hello(_), .. }]));
+}
+
 /// Early peers write their identity in hexadecimal digits, and read it so.
 #[test]
 fn an_identity_is_answered_in_its_form() {

@@ -29,18 +29,25 @@ fn two_nodes_find_each_other_and_part() {
 /// A goodbye is a datagram: it would overtake what was sent before it.
 #[test]
 fn the_last_message_comes_before_the_goodbye() {
-    let mut bench = Bench::new(config(0, Generations::default()));
-    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
-    bench.wait(ms(500));
-    bench.node.whisper(bench.at(), &uuid(1), vec![octets("last")]).unwrap();
-    drop(bench.actions());
-    bench.node.stop(bench.at()).unwrap();
-    bench.wait(ms(49));
-    assert_eq!(bench.actions(), []);
-    bench.wait(ms(1));
-    assert!(matches!(bench.actions()[..], [Action::Beacon { .. }]));
-    bench.wait(ms(100));
-    assert!(bench.node.is_stopped());
+    for shout in [false, true] {
+        let mut bench = Bench::new(config(0, Generations::default()));
+        bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+        bench.wait(ms(500));
+        let last = vec![octets("last")];
+        if shout {
+            bench.node.shout(bench.at(), &group(), last).unwrap();
+        } else {
+            bench.node.whisper(bench.at(), &uuid(1), last).unwrap();
+        }
+        drop(bench.actions());
+        bench.node.stop(bench.at()).unwrap();
+        bench.wait(ms(49));
+        assert_eq!(bench.actions(), []);
+        bench.wait(ms(1));
+        assert!(matches!(bench.actions()[..], [Action::Beacon { .. }]));
+        bench.wait(ms(100));
+        assert!(bench.node.is_stopped());
+    }
 }
 
 /// The same UUID, without a goodbye: one EXIT and one ENTER.

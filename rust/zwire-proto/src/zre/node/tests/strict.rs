@@ -53,6 +53,9 @@ struct Strict {
     drafts: bool,
     /// How often it started.
     lives: usize,
+    /// Whether the node is set to speak its generation. Who speaks only 36/ZRE meets no peer of 2014, and
+    /// with some dozen groups harms it, as zyre does.
+    met: bool,
 }
 
 impl Strict {
@@ -82,7 +85,7 @@ impl Strict {
             // zyre of 2014 reads 17 octets as 16, and takes for a HELLO what looks like one.
             let looks = Message::decode(generation, frames)
                 .is_ok_and(|message| message.body.id() == MessageId::HELLO);
-            assert!(!looks || !generation.is_legacy(), "a HELLO of another generation that can be read");
+            assert!(!looks || !self.met, "a HELLO of another generation that can be read");
             return false;
         }
         let ready = self.known.as_ref().is_some_and(|known| known.expected.is_some());
@@ -178,6 +181,8 @@ enum Step {
     Full(usize),
     Connected,
     Join(u8),
+    /// So many groups that HELLO becomes large.
+    JoinMany,
     Leave(u8),
     Whisper(usize, usize),
     Shout(u8, usize),
@@ -199,6 +204,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => peer().prop_map(Step::Full),
         2 => Just(Step::Connected),
         4 => any::<u8>().prop_map(Step::Join),
+        1 => Just(Step::JoinMany),
         3 => any::<u8>().prop_map(Step::Leave),
         3 => (peer(), 1..3_usize).prop_map(|(peer, frames)| Step::Whisper(peer, frames)),
         3 => (any::<u8>(), 0..3_usize).prop_map(|(group, frames)| Step::Shout(group, frames)),
@@ -249,6 +255,7 @@ impl Arena {
             known: None,
             drafts: false,
             lives: 0,
+            met: generations.contains(kind.generation()),
         };
         Self {
             bench: Bench::new(config),
@@ -424,6 +431,12 @@ impl Arena {
                 }
             }
             Step::Join(number) => drop(self.bench.node.join(now, &group(number))),
+            Step::JoinMany => {
+                for number in 0..60 {
+                    drop(self.bench.node.join(now, &Text::from(format!("group{number:02}"))));
+                    self.settle();
+                }
+            }
             Step::Leave(number) => drop(self.bench.node.leave(now, &group(number))),
             Step::Whisper(peer, frames) => {
                 let peer = self.peers[peer].uuid();
