@@ -256,6 +256,38 @@ fn a_partition_heals() {
     }
 }
 
+/// A node that starts and stops a thousand times costs a few messages each time and no more: HELLO each
+/// way with each of the others, and what is said about it at once.
+#[test]
+fn a_thousand_starts_and_stops() {
+    for same in [false, true] {
+        let mut world = World::of(3);
+        world.run(ms(1500));
+        (0..3).for_each(|place| drop(world.events(place)));
+        for cycle in 0..1000 {
+            let sent = world.sent;
+            // Every other one dies without a word.
+            if cycle % 2 == 0 {
+                world.act(2, |node, now| node.stop(now)).unwrap();
+                world.run(ms(100));
+            }
+            world.kill(2);
+            world.run(ms(50));
+            let number = if same { 2 } else { 100 + cycle };
+            world.restart(2, NodeConfig { uuid: uuid(number), ..config(2, Generations::default()) });
+            world.run(ms(2500));
+            assert!(world.is_whole(), "cycle {cycle}");
+            assert!(world.sent - sent <= 8, "cycle {cycle}: {} messages", world.sent - sent);
+            let before = if same || cycle == 0 { 2 } else { 99 + cycle };
+            for place in 0..2 {
+                let expected = [format!("{before} EXIT"), format!("{number} ENTER")];
+                assert_eq!(world.events(place), expected, "cycle {cycle}");
+            }
+            drop(world.events(2));
+        }
+    }
+}
+
 /// Nodes come and go; at any time each pair of events alternates.
 #[test]
 fn churn() {

@@ -175,8 +175,8 @@ enum Step {
     Say(usize, u8),
     /// Something that it says is lost.
     Lose(usize),
-    /// Connections to it break, and what is on the way is lost.
-    Break(usize),
+    /// Connections to it break, and what is on the way is lost; or it ends them.
+    Break(usize, bool),
     /// From now on its queue is full.
     Full(usize),
     Connected,
@@ -200,7 +200,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => peer().prop_map(Step::Crash),
         6 => (peer(), any::<u8>()).prop_map(|(peer, what)| Step::Say(peer, what)),
         1 => peer().prop_map(Step::Lose),
-        1 => peer().prop_map(Step::Break),
+        1 => (peer(), any::<bool>()).prop_map(|(peer, ended)| Step::Break(peer, ended)),
         1 => peer().prop_map(Step::Full),
         2 => Just(Step::Connected),
         4 => any::<u8>().prop_map(Step::Join),
@@ -411,14 +411,18 @@ impl Arena {
                 self.say(peer, body, true);
             }
             Step::Lose(peer) => self.say(peer, Body::Ping, false),
-            Step::Break(peer) => {
+            Step::Break(peer, ended) => {
                 let to = |(_, open): &(&DealerId, &mut Open)| open.peer == Some(peer);
                 let broken = self.open.iter_mut().filter(to).map(|(dealer, open)| {
                     open.broken = true;
                     *dealer
                 });
                 for dealer in broken.collect::<Vec<_>>() {
-                    self.bench.node.handle_dealer_failed(now, dealer);
+                    if ended {
+                        self.bench.node.handle_dealer_ended(now, dealer);
+                    } else {
+                        self.bench.node.handle_dealer_failed(now, dealer);
+                    }
                     self.settle();
                 }
             }
