@@ -89,8 +89,9 @@ def options() -> dict[str, object]:
     - ``max_message_size``: bytes of all frames of a message; who sends a larger one loses the
       connection.
     - ``heartbeat``: seconds between two PINGs, ``None`` for none.
-    - ``heartbeat_timeout``: seconds after a PING without anything until the peer is given up, two
-      intervals by default; the peer is asked to do the same.
+    - ``heartbeat_timeout``: seconds after a PING without anything until the peer is given up, six
+      intervals by default; the peer is asked to do the same. A peer whose application is behind reads
+      nothing, and looks dead when that takes longer.
     - ``heartbeat_to_3_0``: PINGs also to peers that announce ZMTP 3.0, of which old ones take them
       for messages.
     - ``handshake_timeout``: seconds for connecting, and for the handshake.

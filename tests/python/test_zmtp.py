@@ -3,9 +3,12 @@
 import collections
 import gc
 import os
+import re
 import resource
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -271,8 +274,6 @@ def test_an_authenticator_that_raises_lets_nobody_in(capfd):
     with zmtp.Router(secret_key=secret, authenticator=authenticator) as router:
         endpoint = router.bind(ANY)
         unraisable = []
-        import sys
-
         old, sys.unraisablehook = sys.unraisablehook, unraisable.append
         try:
             with (
@@ -377,6 +378,51 @@ def test_a_wrong_identity_takes_nothing_from_its_owner(pair):
     with socket.create_connection(host, timeout=WAIT) as odd:
         odd.sendall(GREETING + ready(b"\0\0\0\0\1") + b"\x00\x01x")
         assert router.recv(timeout=WAIT) == [b"\0\0\0\0\1", b"x"]
+
+
+def test_an_endpoint_has_only_so_many_connections():
+    with zmtp.Router(max_connections=2) as router:
+        endpoint = router.bind(ANY)
+        dealers = [zmtp.Dealer(identity=b"%d" % n, reconnect=0.02) for n in range(3)]
+        for dealer in dealers[:2]:
+            dealer.connect(endpoint, wait=WAIT)
+        eventually(lambda: router.connected == 2)
+        dealers[2].connect(endpoint)
+        dealers[2].send(b"when somebody has gone")
+        end = time.monotonic() + WAIT
+        while "too-many" not in {event.reason for event in router.events(timeout=0.1)}:
+            assert time.monotonic() < end
+        dealers[0].close()
+        assert router.recv(timeout=WAIT) == [b"2", b"when somebody has gone"]
+        for dealer in dealers:
+            dealer.close()
+
+
+def test_a_program_may_end_with_sockets_open():
+    program = """
+import threading, zwire.zmtp as zmtp
+router, dealer = zmtp.Router(), zmtp.Dealer()
+dealer.connect(router.bind("tcp://127.0.0.1:*"), wait=5)
+dealer.send(b"x")
+zmtp.Dealer(linger=None).connect("tcp://127.0.0.1:1")
+threading.Thread(target=router.recv_many, args=(2,), daemon=True).start()
+threading.Thread(target=lambda: [dealer.recv() for _ in range(3)], daemon=True).start()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+GUIDE = Path(__file__).parents[2] / "docs/guide/zmtp.md"
+
+
+def test_the_examples_of_the_guide_run():
+    blocks = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 1, "the guard has not found the examples"
+    names = {}
+    for block in blocks:
+        exec(compile(block, str(GUIDE), "exec"), names)
 
 
 def test_an_idle_connection_costs_little():

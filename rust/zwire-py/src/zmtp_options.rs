@@ -8,7 +8,7 @@ use pyo3::{
     types::{PyBytes, PyDict, PyTuple},
 };
 use std::{net::SocketAddr, sync::Arc};
-use zwire_engine::zmtp::{SocketOptions, Verdict};
+use zwire_engine::zmtp::{MISSED, SocketOptions, Verdict};
 use zwire_proto::zmtp::{
     crypto::{KeyPair, PublicKey, SecretKey},
     link::{AuthRequest, CurveClient, CurveServer, Denial, Heartbeat, PlainCredentials, Security, Version},
@@ -115,7 +115,7 @@ pub(crate) fn extract(
     let heartbeat = match from.seconds("heartbeat")? {
         None => tx.heartbeat,
         Some(Duration::ZERO) => None,
-        Some(interval) => Some(Heartbeat::every(interval, 2)),
+        Some(interval) => Some(Heartbeat::every(interval, MISSED)),
     };
     let heartbeat = match (heartbeat, from.seconds("heartbeat_timeout")?) {
         (Some(heartbeat), Some(timeout)) => Some(Heartbeat { timeout, ttl: timeout, ..heartbeat }),

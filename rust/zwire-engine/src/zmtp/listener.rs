@@ -146,6 +146,13 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
         let id = next;
         // Under the lock, so that the task ends after its entry is there.
         let mut state = inner.state.lock();
+        if state.connections.len() >= inner.config.max_connections {
+            drop(state);
+            // Before the handshake, so that the peer has sent nothing that would be lost.
+            drop(stream);
+            inner.owner.closed(None, &CloseReason::TooMany);
+            continue;
+        }
         let task = {
             let inner = inner.clone();
             inner.runtime.clone().spawn(async move {

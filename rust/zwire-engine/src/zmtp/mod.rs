@@ -17,7 +17,9 @@ pub use connection::{Connection, ConnectionStats};
 pub use endpoint::InvalidEndpoint;
 pub use listener::Listener;
 pub use outbound::{Outbound, Reconnect};
-pub use socket::{Authenticator, Event, EventKind, Received, Socket, SocketError, SocketOptions, Unsent};
+pub use socket::{
+    Authenticator, Event, EventKind, MISSED, Received, Socket, SocketError, SocketOptions, Unsent,
+};
 
 use bytes::Bytes;
 use core::{pin::Pin, time::Duration};

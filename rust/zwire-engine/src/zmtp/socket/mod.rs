@@ -10,7 +10,7 @@ mod owner;
 mod sending;
 
 pub use event::{Event, EventKind};
-pub use options::{Authenticator, SocketOptions};
+pub use options::{Authenticator, MISSED, SocketOptions};
 pub use sending::Unsent;
 
 use super::{CloseReason, Connection, Listener, Outbound, connection::next_id};

@@ -12,8 +12,10 @@ use zwire_proto::zmtp::{
 /// Between two PINGs, unless told otherwise.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How many intervals a peer may be silent after a PING.
-const MISSED: u32 = 2;
+/// How many intervals a peer may be silent after a PING. An application that is behind lets its socket fill, and
+/// then neither our PINGs nor the messages before them are read: that must not look like death too soon, to us
+/// or, by the TTL, to the peer.
+pub const MISSED: u32 = 6;
 
 /// Judges who wants to come in. Called in a thread where waiting is allowed.
 pub type Authenticator = Arc<dyn Fn(SocketAddr, &AuthRequest) -> Verdict + Send + Sync>;
