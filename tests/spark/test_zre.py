@@ -4,6 +4,7 @@ The nodes of these tests know each other by their endpoints on the loopback; not
 """
 
 import os
+import pickle
 import threading
 import time
 import uuid
@@ -228,6 +229,24 @@ def test_what_is_wrong_is_refused_before_the_job(spark):
         zs.whisper(frame, QUIET)
     with pytest.raises(ValueError, match="must be string, binary or an array"):
         zs.shout(frame.selectExpr("number as content"), QUIET, group="G")
+
+
+def test_a_configuration_travels(listener):
+    """As a Config with everything in it that is no plain text."""
+    config = zre.Config(
+        name="job",
+        beacons=False,
+        bind="127.0.0.1",
+        mailbox=(49152, 65535),
+        generations=("20", "36"),
+        headers={"X-JOB": "7"},
+        peers=(listener.endpoint,),
+    )
+    shout = pickle.loads(pickle.dumps(zs.shout_partition(config, "G")))
+    (summary,) = shout(["a"])
+    assert summary.queued == 1
+    (enter,) = contents(listener, "ENTER", 1)
+    assert (enter.name, enter.headers) == ("job", {"X-JOB": "7"})
 
 
 def test_a_secret_is_not_shown():
