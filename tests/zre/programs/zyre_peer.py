@@ -2,7 +2,8 @@
 
 ``libraries``: the folder that ``.ci/zre-peers`` fills; ``version``: "2.0.1", "1.0.0" or "20" (of March 2014).
 Optional ``name``, ``headers``, ``groups``, ``address`` and ``broadcast``; for 2.0.1 also ``endpoint``,
-``gossip_bind``, ``gossip_connect``, ``evasive``, ``expired`` (seconds).
+``gossip_bind``, ``gossip_connect``, ``evasive``, ``expired`` (seconds), ``contest`` (groups), ``keys``
+(public and secret, Z85).
 """
 
 import ctypes
@@ -94,6 +95,14 @@ class Node:
             if name in settings:
                 call = getattr(self.zyre, f"zyre_set_{name}_timeout")
                 call(self.node, c_int(int(settings[name] * 1000)))
+        for group in settings.get("contest", []):
+            self.zyre.zyre_set_contest_in_group(self.node, group.encode())
+        if "keys" in settings:
+            raw = [ctypes.create_string_buffer(32) for _ in range(2)]
+            for buffer, text in zip(raw, settings["keys"], strict=True):
+                self.zmq.zmq_z85_decode(buffer, text.encode())
+            self.czmq.zcert_new_from.restype = c_void_p
+            self.zyre.zyre_set_zcert(self.node, c_void_p(self.czmq.zcert_new_from(*raw)))
         if "endpoint" in settings and self.zyre.zyre_set_endpoint(
             self.node, b"%s", settings["endpoint"].encode()
         ):
