@@ -13,15 +13,17 @@
 //! driver's business: when its time is over it closes the connection without a word.
 
 mod curve;
+mod error;
 mod null;
 mod plain;
 
 pub use curve::{CurveClient, CurveServer};
+pub use error::HandshakeError;
 pub use plain::PlainCredentials;
 
 use super::{LinkParams, Peer, Version, curve::Session};
 use crate::{
-    error::{DecodeError, DecodeErrorKind, Origin},
+    error::{DecodeError, DecodeErrorKind},
     zmtp::{
         limits::{MAX_HANDSHAKE_COMMAND, MAX_IDENTITY},
         wire::{
@@ -190,116 +192,6 @@ pub enum Step {
     /// The connection is up once what there is was transmitted. Bytes that are left in the buffer are
     /// traffic.
     Done(Box<LinkParams>),
-}
-
-/// Why there is no connection. What there is to transmit has to be, then the connection is closed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum HandshakeError {
-    /// A greeting, frame or command that does not decode.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// A peer of a generation that we do not speak, or not with this security.
-    #[error("the peer speaks {0}")]
-    Generation(Generation),
-    /// The peer wants another mechanism.
-    #[error("the peer has the mechanism {theirs}, we have {ours}")]
-    Mechanism {
-        /// Of our security.
-        ours: Mechanism,
-        /// In its greeting.
-        theirs: Mechanism,
-    },
-    /// A command above [`MAX_HANDSHAKE_COMMAND`]; it was not waited for.
-    #[error("command of {0} bytes, {MAX_HANDSHAKE_COMMAND} are allowed")]
-    TooLong(u64),
-    /// Part of a message of several frames.
-    #[error("a message in the handshake")]
-    NotACommand,
-    /// Another command than the next of the handshake.
-    #[error("{} instead of {expected}", .got.escape_ascii())]
-    Unexpected {
-        /// What was due.
-        expected: &'static str,
-        /// The name of what came.
-        got: Bytes,
-    },
-    /// The peer's socket must not meet ours. It was told.
-    #[error("a {ours} cannot meet a {}", .theirs.escape_ascii())]
-    SocketType {
-        /// Ours.
-        ours: SocketType,
-        /// The name of the peer's.
-        theirs: Bytes,
-    },
-    /// An identity above [`MAX_IDENTITY`].
-    #[error("identity of {0} bytes, {MAX_IDENTITY} are allowed")]
-    Identity(usize),
-    /// The peer sent ERROR. It must not be asked again with the same credentials.
-    #[error("the peer refused: {}", .reason.escape_ascii())]
-    Peer {
-        /// What it said: a status code of an authenticator, or words.
-        reason: Bytes,
-    },
-    /// Our authenticator denied it.
-    #[error("denied: {0}")]
-    Denied(Denial),
-    /// A box that was made with other keys than the ones we know, or changed on the way.
-    #[error("the box of {command} does not open")]
-    Sealed {
-        /// In which command.
-        command: &'static str,
-    },
-    /// A public key that makes no secret.
-    #[error("{command} has a key of small order")]
-    WeakKey {
-        /// In which command.
-        command: &'static str,
-    },
-    /// The server key that we were given makes no secret.
-    #[error("the server key of the configuration is of small order")]
-    ServerKey,
-    /// A version of CURVE that we do not speak.
-    #[error("CURVE {}.{}", .0[0], .0[1])]
-    CurveVersion([u8; 2]),
-    /// A short nonce that is not larger than the one before.
-    #[error("nonce {got} after {last}")]
-    Nonce {
-        /// On the wire.
-        got: u64,
-        /// The one before.
-        last: u64,
-    },
-    /// A cookie that we did not give.
-    #[error("wrong cookie")]
-    Cookie,
-    /// The client's permanent key does not vouch for this connection.
-    #[error("the client's key does not vouch for this connection")]
-    Vouch,
-    /// `allow` or `deny` without a [`Step::Authenticate`] before it.
-    #[error("nobody waits to be judged")]
-    NobodyWaits,
-    /// The machine has already ended.
-    #[error("the handshake is over")]
-    Over,
-}
-
-impl HandshakeError {
-    /// Whose fault it is.
-    #[must_use]
-    pub const fn origin(&self) -> Origin {
-        match self {
-            Self::Denied(_) | Self::ServerKey | Self::NobodyWaits | Self::Over => Origin::Local,
-            _ => Origin::Remote,
-        }
-    }
-
-    /// Whether the same attempt may succeed later: the peer could not be told from one that has just
-    /// started, or asks for patience.
-    #[must_use]
-    pub const fn is_temporary(&self) -> bool {
-        matches!(self, Self::Denied(Denial::Temporary))
-    }
 }
 
 /// What a mechanism wants after a command.
