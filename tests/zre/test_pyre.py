@@ -77,7 +77,7 @@ def test_a_clean_exit_is_heard_at_once(party):
     ours.wait("EXIT", theirs, within=2)
     ours.stop()
     other.wait("EXIT", ours, within=2)
-    assert ours.kinds(ours) == ["STOP"]
+    ours.wait("STOP", ours)
 
 
 def test_a_killed_pyre_becomes_evasive_and_expires(party):
