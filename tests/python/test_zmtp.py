@@ -380,6 +380,19 @@ def test_a_wrong_identity_takes_nothing_from_its_owner(pair):
         assert router.recv(timeout=WAIT) == [b"\0\0\0\0\1", b"x"]
 
 
+def test_a_peer_is_given_up_when_it_asked_for_it(pair):
+    router, _ = pair
+    router.events()
+    with socket.create_connection(address(router.endpoints[0]), timeout=WAIT) as peer:
+        peer.sendall(GREETING + ready())
+        time.sleep(0.1)
+        # PING with a TTL of 0.3 s, and then nothing.
+        peer.sendall(b"\x04\x07\x04PING\x00\x03")
+        end = time.monotonic() + 3
+        while "silent" not in {event.reason for event in router.events(timeout=0.1)}:
+            assert time.monotonic() < end
+
+
 def test_an_endpoint_has_only_so_many_connections():
     with zmtp.Router(max_connections=2) as router:
         endpoint = router.bind(ANY)

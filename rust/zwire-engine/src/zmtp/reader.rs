@@ -72,7 +72,7 @@ pub(super) async fn run(
     let mut reader = Reader { connection, owner, rx, buf: rest, away: false, large: 0 };
     let sleep = tokio::time::sleep(Duration::ZERO);
     tokio::pin!(sleep);
-    let mut armed = false;
+    let mut armed: Option<Duration> = None;
     loop {
         let turn = SCRATCH.with_borrow_mut(|scratch| reader.turn(scratch));
         match turn {
@@ -84,17 +84,20 @@ pub(super) async fn run(
             },
             Ok(Turn::Idle) => {
                 let deadline = reader.rx.poll_timeout();
-                // The deadline moves with everything that comes; the timer only when it fires.
-                if let (false, Some(deadline)) = (armed, deadline) {
+                // The deadline moves with everything that comes; the timer when it fires, or for a peer that
+                // asks for less patience.
+                if let Some(deadline) = deadline
+                    && armed.is_none_or(|armed| deadline < armed)
+                {
                     sleep.as_mut().reset(clock::instant(deadline));
-                    armed = true;
+                    armed = Some(deadline);
                 }
                 tokio::select! {
                     ready = connection.stream.readable() => if let Err(error) = ready {
                         return writer::broken(error);
                     },
-                    () = &mut sleep, if armed => {
-                        armed = false;
+                    () = &mut sleep, if armed.is_some() => {
+                        armed = None;
                         if reader.rx.handle_timeout(clock::now()) {
                             return CloseReason::Silent;
                         }
