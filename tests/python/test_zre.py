@@ -162,6 +162,9 @@ def test_many_messages_wait_for_room(port: int) -> None:
         # Megabytes: the bound in bytes is waited for as well.
         big = bytes(1 << 20)
         assert one.whisper_many(two.uuid, [big] * 200).queued == 200
+        # One at a time, too.
+        assert {one.whisper(two.uuid, big, patience=PATIENCE) for _ in range(200)} == {zre.Delivery.QUEUED}
+        assert all(one.shout("G", big, patience=PATIENCE).queued == 1 for _ in range(200))
         with pytest.raises(UnknownPeer):
             one.whisper_many("0F" * 16, ["x"])
         with pytest.raises(TypeError):

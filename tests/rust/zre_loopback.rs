@@ -11,7 +11,7 @@ use zwire_proto::{
     zmtp::crypto::{KeyPair, SecretKey},
     zre::{
         Uuid,
-        node::{Delivery, EventKind},
+        node::{Delivery, EventKind, Shouted},
     },
 };
 
@@ -44,6 +44,14 @@ fn start(options: NodeOptions) -> Node {
 
 fn stop(node: &Node) {
     node.stop(Duration::from_secs(1), &mut || false).unwrap();
+}
+
+fn whisper(from: &Node, to: &Node, content: Vec<Bytes>) -> Delivery {
+    from.whisper(&to.uuid(), content, Duration::ZERO, &mut || false).unwrap()
+}
+
+fn shout(from: &Node, group: &str, content: Vec<Bytes>) -> Shouted {
+    from.shout(group, content, Duration::ZERO, &mut || false).unwrap()
 }
 
 /// The next event but those of presence in groups.
@@ -87,18 +95,18 @@ fn two_nodes_by_beacons() {
     assert_eq!(next(&one).0, two.uuid());
 
     let content = vec![Bytes::from_static(b"hello"), Bytes::new()];
-    assert_eq!(two.whisper(&one.uuid(), content.clone()).unwrap(), Delivery::Queued);
+    assert_eq!(whisper(&two, &one, content.clone()), Delivery::Queued);
     assert_eq!(next(&one), (two.uuid(), EventKind::Whisper { content: content.clone() }));
-    let shouted = two.shout("CHAT", content.clone()).unwrap();
+    let shouted = shout(&two, "CHAT", content.clone());
     assert_eq!(shouted.peers, [(one.uuid(), Delivery::Queued)]);
     assert_eq!(next(&one), (two.uuid(), EventKind::Shout { group: "CHAT".into(), content }));
-    assert_eq!(one.shout("CHAT", vec![Bytes::from_static(b"x")]).unwrap().peers, []);
+    assert_eq!(shout(&one, "CHAT", vec![Bytes::from_static(b"x")]).peers, []);
     assert!(one.leave("CHAT").unwrap());
     assert_eq!(next(&two), (one.uuid(), EventKind::Leave { group: "CHAT".into() }));
 
     // What is queued at the end still goes out.
     for _ in 0..1000 {
-        two.whisper(&one.uuid(), vec![Bytes::from(vec![7; 1000])]).unwrap();
+        whisper(&two, &one, vec![Bytes::from(vec![7; 1000])]);
     }
     stop(&two);
     assert_eq!((0..1000).filter(|_| matches!(next(&one).1, EventKind::Whisper { .. })).count(), 1000);
@@ -146,7 +154,7 @@ fn curve_keeps_strangers_out() {
     let (one, two) = (start(secure("one")), start(secure("two")));
     let plain = start(NodeOptions { beacon_port: port, ..options("plain") });
     wait(&[&one, &two], 1);
-    one.whisper(&two.uuid(), vec![Bytes::from_static(b"sealed")]).unwrap();
+    whisper(&one, &two, vec![Bytes::from_static(b"sealed")]);
     assert!(matches!(next(&two).1, EventKind::Enter { .. }));
     assert!(matches!(next(&two).1, EventKind::Whisper { .. }));
     // Who is not let in does not enter.

@@ -58,6 +58,7 @@ class TellKeywords(TypedDict, total=False):
 
     peers: int
     wait: float
+    patience: float
     rate: float | None
     errors: OnBadRow
 
@@ -71,6 +72,7 @@ class TellOptions:
     shout: bool
     peers: int
     wait: float
+    patience: float
     rate: float | None
     errors: OnBadRow
 
@@ -82,6 +84,7 @@ def tell_options(
     shout: bool,
     peers: int = 1,
     wait: float = 10.0,
+    patience: float = 10.0,
     rate: float | None = None,
     errors: OnBadRow = "raise",
 ) -> TellOptions:
@@ -92,9 +95,11 @@ def tell_options(
         raise ValueError(f"peers must not be negative, but is {peers}")
     if wait <= 0:
         raise ValueError(f"wait must be positive, not {wait}")
+    if patience < 0:
+        raise ValueError(f"patience must not be negative, but is {patience}")
     if rate is not None and rate <= 0:
         raise ValueError(f"rate must be positive, not {rate}")
-    return TellOptions(node_settings(config), to, shout, peers, float(wait), rate, errors)
+    return TellOptions(node_settings(config), to, shout, peers, float(wait), float(patience), rate, errors)
 
 
 def tell(options: TellOptions, rows: Iterable[Told]) -> ToldSummary:
@@ -156,7 +161,7 @@ class _Teller:
                 if to not in self.awaited:
                     self.awaited.add(to)
                     self.node.wait_for_peers(self.options.peers, self.options.wait, group=to)
-                return self.node.shout(to, content).peers
+                return self.node.shout(to, content, patience=self.options.patience).peers
             return {to: self._whisper(to, content)}
         except TimedOut:
             raise
@@ -169,7 +174,7 @@ class _Teller:
         """Wait for a peer the first time, and no longer than for all of them together."""
         while True:
             try:
-                return self.node.whisper(to, content)
+                return self.node.whisper(to, content, patience=self.options.patience)
             except UnknownPeer:
                 if to in self.awaited:
                     raise
@@ -193,7 +198,7 @@ _POLL = 0.02
 """Seconds between two looks whether a peer is there; a HELLO takes about one."""
 
 _REASONS = {
-    "full": "too many messages wait for peer {peer}: raise high_water_mark or _bytes, or give a rate",
+    "full": "too many messages wait for peer {peer}, and it takes none: raise patience, or give a rate",
     "not_responding": "the connection to peer {peer} has failed",
     "refused": "peer {peer} takes one frame per message",
 }

@@ -364,10 +364,11 @@ def shout(
             ``peers`` or ``gossip_connect``. ``uuid`` is for one node and refused.
         group: Of all rows, instead of the column.
         **options: ``peers`` (1): so many have to be in a group before the first row for it is sent, within
-            ``wait`` (10) seconds; 0 does not wait. ``rate``: rows per second and task at most; what is faster
-            than the network for long fills the queues of peers (``high_water_mark``, ``high_water_bytes``),
-            and beyond these a peer loses its session. ``errors``: ``raise`` (default) ends the task at the
-            first row that a peer did not get, or that is none; ``skip`` goes on, and the summary counts.
+            ``wait`` (10) seconds; 0 does not wait. ``patience`` (10): how many seconds a row waits for room
+            where the queue of a peer is full (``high_water_mark``, ``high_water_bytes``); beyond that the
+            peer loses the row and its session. ``rate``: rows per second and task at most. ``errors``:
+            ``raise`` (default) ends the task at the first row that a peer did not get, or that is none;
+            ``skip`` goes on, and the summary counts.
 
     Raises:
         ValueError: A column or an option is wrong. Rows are checked in the tasks.

@@ -260,42 +260,59 @@ impl Node {
         self.run(py, |engine, _| engine.leave(group))
     }
 
-    /// Sends a message to one peer, and tells what became of it; never waits.
+    /// Sends a message to one peer, and tells what became of it.
     ///
     /// Args:
     ///     peer: Its UUID.
     ///     content: One frame, or several.
+    ///     patience: How many seconds it may wait for room when as many messages as may wait for the peer
+    ///         do; by default it never waits.
     ///
     /// Raises:
     ///     UnknownPeer: It is not there.
     ///     InvalidValue: No frame at all, or more than a message may have.
     ///     UsageError: The node does not run.
+    #[pyo3(signature = (peer, content, *, patience=0.0))]
     fn whisper(
         &self,
         py: Python<'_>,
         peer: &Bound<'_, PyAny>,
         content: &Bound<'_, PyAny>,
+        patience: f64,
     ) -> PyResult<Py<PyAny>> {
         let (peer, content) = (uuid(py, peer)?, frames(content)?);
-        let delivery = self.run(py, |engine, _| engine.whisper(&peer, content))?;
+        let patience = seconds(Some(patience))?.unwrap_or_default();
+        let delivery =
+            self.run(py, |engine, interrupted| engine.whisper(&peer, content, patience, interrupted))?;
         outcome(py, delivery)
     }
 
-    /// Sends a message to each peer in a group, and tells what became of each copy; never waits.
+    /// Sends a message to each peer in a group, and tells what became of each copy.
     ///
     /// This node need not be in the group, and gets no copy.
     ///
     /// Args:
     ///     group: Its name.
     ///     content: One frame, or several.
+    ///     patience: How many seconds it may wait for room when as many messages as may wait for a peer do;
+    ///         by default it never waits.
     ///
     /// Raises:
     ///     InvalidValue: A name that peers could not be told, no frame at all, or more than a message may
     ///         have.
     ///     UsageError: The node does not run.
-    fn shout(&self, py: Python<'_>, group: &str, content: &Bound<'_, PyAny>) -> PyResult<Shouted> {
+    #[pyo3(signature = (group, content, *, patience=0.0))]
+    fn shout(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        content: &Bound<'_, PyAny>,
+        patience: f64,
+    ) -> PyResult<Shouted> {
         let content = frames(content)?;
-        self.run(py, |engine, _| engine.shout(group, content)).map(Shouted)
+        let patience = seconds(Some(patience))?.unwrap_or_default();
+        let shouted = self.run(py, |engine, interrupted| engine.shout(group, content, patience, interrupted));
+        shouted.map(Shouted)
     }
 
     fn _send_many<'py>(

@@ -204,6 +204,12 @@ impl Connection {
         self.writer.queued()
     }
 
+    /// Messages and bytes that wait for the network.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.writer.waiting()
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {

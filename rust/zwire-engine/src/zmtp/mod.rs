@@ -16,7 +16,7 @@ mod writer;
 pub use connection::{Connection, ConnectionStats};
 pub use endpoint::InvalidEndpoint;
 pub use listener::Listener;
-pub use outbound::{Outbound, Reconnect};
+pub use outbound::{Outbound, Reconnect, Room};
 pub use socket::{
     Authenticator, Event, EventKind, MISSED, Received, Socket, SocketError, SocketOptions, Unsent,
 };

@@ -47,6 +47,26 @@ impl Reconnect {
     }
 }
 
+/// What a queue takes before it is full. The last message may be larger than the bytes that are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Messages.
+    pub messages: usize,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// No bound.
+    pub const MAX: Self = Self { messages: usize::MAX, bytes: usize::MAX };
+
+    /// What fits into both.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self { messages: self.messages.min(other.messages), bytes: self.bytes.min(other.bytes) }
+    }
+}
+
 /// One endpoint to connect to, with what waits for it. Dropping it closes it.
 pub struct Outbound {
     inner: Arc<Inner>,
@@ -179,6 +199,18 @@ impl Outbound {
     pub fn queued(&self) -> usize {
         let state = self.inner.state.lock();
         state.waiting.len() + state.connection.as_ref().map_or(0, |connection| connection.queued())
+    }
+
+    /// How much more would be taken now.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let state = self.inner.state.lock();
+        let tx = &self.inner.config.tx;
+        let (messages, bytes) = match &state.connection {
+            Some(connection) => connection.waiting(),
+            None => (state.waiting.len(), state.bytes),
+        };
+        Room { messages: tx.max_messages.saturating_sub(messages), bytes: tx.max_bytes.saturating_sub(bytes) }
     }
 
     /// Whether everything was given to the system.

@@ -167,6 +167,11 @@ impl Writer {
         self.tx.lock().machine.queued_messages()
     }
 
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let tx = self.tx.lock();
+        (tx.machine.queued_messages(), tx.machine.queued_bytes())
+    }
+
     /// Messages, bytes, writes.
     pub(super) fn stats(&self) -> (u64, u64, u64) {
         let tx = self.tx.lock();

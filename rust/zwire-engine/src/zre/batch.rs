@@ -7,7 +7,11 @@ use super::{
     core::Core,
     node::{Node, Shared, delivery},
 };
-use crate::{error::Error, queue::INTERRUPT_PERIOD, zmtp::Outbound};
+use crate::{
+    error::Error,
+    queue::INTERRUPT_PERIOD,
+    zmtp::{Outbound, Room},
+};
 use bytes::Bytes;
 use core::time::Duration;
 use std::{sync::Arc, time::Instant};
@@ -85,48 +89,26 @@ impl Node {
         patience: Duration,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Sent, Error> {
-        let (most, most_bytes) = self.bounds();
         let mut sent = Sent::default();
         if let Target::Peer(peer) = target
             && self.look(|machine| machine.peer_name(peer).is_none())?
         {
             return Err(NodeError::UnknownPeer { peer: *peer }.into());
         }
-        // Of this batch, since the queues were last seen empty.
-        let mut bytes = 0;
+        let chunk = CHUNK.min(self.high_water_mark());
         let mut next = contents.next();
         while next.is_some() {
-            let ways = self.run(|_, core, _| Ok(core.ways_of(target)))?;
-            let room = |bytes: usize| {
-                let fullest = ways.iter().map(|way| way.queued()).max().unwrap_or(0);
-                let taken = if fullest > 0 && bytes >= most_bytes / 2 { most } else { fullest };
-                (most.saturating_sub(taken), fullest == 0)
-            };
-            let end = Instant::now() + patience;
-            let mut look_at = Instant::now() + INTERRUPT_PERIOD;
-            let (mut free, mut empty) = room(bytes);
-            while free < CHUNK.min(most) && Instant::now() < end {
-                std::thread::sleep(LOOK);
-                if Instant::now() >= look_at {
-                    if interrupted() {
-                        return Err(Error::Interrupted);
-                    }
-                    look_at = Instant::now() + INTERRUPT_PERIOD;
-                }
-                (free, empty) = room(bytes);
-            }
-            if empty {
-                bytes = 0;
-            }
+            let (ways, room) = self.wait_for_room(target, chunk, patience, interrupted)?;
             let result = self.run(|shared, core, now| {
                 core.gathering = true;
                 let result = (|| {
-                    for _ in 0..CHUNK.min(most) {
+                    let mut bytes = 0;
+                    for _ in 0..chunk {
                         let Some(content) = next.take() else { break };
                         bytes += content.iter().map(Bytes::len).sum::<usize>();
                         send_one(shared, core, now, target, content, &mut sent)?;
                         next = contents.next();
-                        if bytes >= most_bytes / 2 {
+                        if bytes >= room.bytes {
                             break;
                         }
                     }
@@ -139,6 +121,37 @@ impl Node {
             result?;
         }
         Ok(sent)
+    }
+
+    /// Waits until so many messages fit into the queues of those whom they are for, `patience` at most; what
+    /// fits then.
+    ///
+    /// # Errors
+    /// The node does not run, or the caller is interrupted.
+    pub(super) fn wait_for_room(
+        &self,
+        target: &Target,
+        messages: usize,
+        patience: Duration,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(Vec<Arc<Outbound>>, Room), Error> {
+        let end = Instant::now() + patience;
+        let mut ask_at = Instant::now() + INTERRUPT_PERIOD;
+        loop {
+            let ways = self.run(|_, core, _| Ok(core.ways_of(target)))?;
+            let room = ways.iter().map(|way| way.room()).fold(Room::MAX, Room::min);
+            let now = Instant::now();
+            if room.messages >= messages && room.bytes > 0 || now >= end {
+                return Ok((ways, room));
+            }
+            if now >= ask_at {
+                if interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                ask_at = now + INTERRUPT_PERIOD;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Node`]: what the application holds.
 
 use super::{
+    batch::Target,
     beacon::Sender,
     core::{Core, NodeEvent, RouterOwner, connection_config},
     interfaces::{self, Candidate, Selector, Verdict},
@@ -450,11 +451,20 @@ impl Node {
         }
     }
 
-    /// Sends a content to one peer.
+    /// Sends a content to one peer. With `patience` it waits for room in its queue, at most so long.
     ///
     /// # Errors
     /// No such peer, a content that no peer could be told, or the node does not run.
-    pub fn whisper(&self, peer: &Uuid, content: Vec<Bytes>) -> Result<Delivery, Error> {
+    pub fn whisper(
+        &self,
+        peer: &Uuid,
+        content: Vec<Bytes>,
+        patience: Duration,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Delivery, Error> {
+        if !patience.is_zero() {
+            self.wait_for_room(&Target::Peer(*peer), 1, patience, interrupted)?;
+        }
         self.run(|shared, core, now| {
             let (outcome, full) = core
                 .sending(now, |core| (core.machine.whisper(now, peer, content), shared.settle(core, now)));
@@ -465,12 +475,22 @@ impl Node {
         })
     }
 
-    /// Sends a content to each peer of a group.
+    /// Sends a content to each peer of a group. With `patience` it waits for room in the queues of all, at
+    /// most so long.
     ///
     /// # Errors
     /// A group or a content that no peer could be told, or the node does not run.
-    pub fn shout(&self, group: &str, content: Vec<Bytes>) -> Result<Shouted, Error> {
+    pub fn shout(
+        &self,
+        group: &str,
+        content: Vec<Bytes>,
+        patience: Duration,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Shouted, Error> {
         let group = Text::from(group);
+        if !patience.is_zero() {
+            self.wait_for_room(&Target::Group(group.clone()), 1, patience, interrupted)?;
+        }
         self.run(|shared, core, now| {
             let (shouted, full) = core
                 .sending(now, |core| (core.machine.shout(now, &group, content), shared.settle(core, now)));
@@ -629,9 +649,9 @@ impl Node {
         Ok(self.shared.state.lock())
     }
 
-    /// Most messages and bytes that wait for one peer.
-    pub(super) fn bounds(&self) -> (usize, usize) {
-        (self.shared.options.high_water_mark, self.shared.options.high_water_bytes)
+    /// Most messages that wait for one peer.
+    pub(super) fn high_water_mark(&self) -> usize {
+        self.shared.options.high_water_mark
     }
 
     pub(super) fn run<R>(
