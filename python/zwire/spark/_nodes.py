@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
-import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zwire.errors import ConfigError
+from zwire.spark._cache import Entry, PerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,103 +64,55 @@ def _config(text: str) -> Config:
     return Config(**fields)
 
 
-@dataclass
-class _Entry:
+@dataclass(eq=False, kw_only=True)
+class _Entry(Entry):
     """A node of the cache, and how many tasks use it."""
 
     node: Node
     users: int = 0
-    idle_since: float = 0.0
 
+    def in_use(self) -> bool:
+        return self.users > 0
 
-class _Cache:
-    def __init__(self) -> None:
-        self.entries: dict[str, _Entry] = {}
-        self.lock = threading.Lock()
-        self.changed = threading.Condition(self.lock)
-        self.closer: threading.Thread | None = None
-        self.started = 0
-
-    def take(self, text: str) -> _Entry:
-        from zwire.zre import Node
-
-        with self.lock:
-            entry = self.entries.get(text)
-            if entry is None or not entry.node.running:
-                node = Node(config=_config(text))
-                node.start()
-                self.started += 1
-                entry = self.entries[text] = _Entry(node)
-            entry.users += 1
-            return entry
-
-    def give_back(self, entry: _Entry) -> None:
-        with self.lock:
-            entry.users -= 1
-            entry.idle_since = time.monotonic()
-            if self.closer is None:
-                self.closer = threading.Thread(target=self._close_idle, name="zwire-idle", daemon=True)
-                self.closer.start()
-            else:
-                self.changed.notify()
-
-    def _close_idle(self) -> None:
-        """Run until there is no node left that could become idle."""
-        with self.lock:
-            while self.entries:
-                now = time.monotonic()
-                for text, entry in list(self.entries.items()):
-                    if not entry.users and now - entry.idle_since >= IDLE:
-                        del self.entries[text]
-                        # What waits for peers may go out; a task that asks meanwhile starts its own.
-                        self.lock.release()
-                        try:
-                            entry.node.stop()
-                        finally:
-                            self.lock.acquire()
-                self.changed.wait(IDLE / 8)
-            self.closer = None
+    def is_over(self) -> bool:
+        return not self.node.running
 
     def close(self) -> None:
-        with self.lock:
-            entries, self.entries = list(self.entries.values()), {}
-            self.changed.notify()
-        for entry in entries:
-            entry.node.stop()
+        # What waits for peers may go out.
+        self.node.stop()
 
 
-_cache = _Cache()
-_inherited: list[_Cache] = []
+_process: PerProcess[_Entry] = PerProcess()
 
 
-def _forget() -> None:
-    """Start anew in a forked child: nodes, lock and thread belong to the parent, and are kept for it."""
-    global _cache  # noqa: PLW0603 - the one of the process
-    _inherited.append(_cache)
-    _cache = _Cache()
+def _start(text: str) -> _Entry:
+    from zwire.zre import Node
 
-
-os.register_at_fork(after_in_child=_forget)
+    node = Node(config=_config(text))
+    node.start()
+    return _Entry(IDLE, node=node)
 
 
 @contextlib.contextmanager
 def lend(text: str) -> Iterator[Node]:
     """Give the node of this process for a configuration; start it if there is none."""
-    cache = _cache
-    entry = cache.take(text)
+    cache = _process.cache
+    with cache.lock:
+        entry = cache.entry(text, lambda: _start(text))
+        entry.users += 1
     try:
         yield entry.node
     finally:
-        cache.give_back(entry)
+        with cache.lock:
+            entry.users -= 1
 
 
 def close_nodes() -> None:
     """Stop the nodes of this process at once."""
-    _cache.close()
+    _process.cache.close()
 
 
 def node_counts() -> dict[str, int]:
     """Count what this process has started, and what still runs."""
-    with _cache.lock:
-        running = sum(entry.node.running for entry in _cache.entries.values())
-        return {"started": _cache.started, "running": running}
+    counts = _process.cache.counts()
+    return {"started": counts["opened"], "running": counts["open"]}
