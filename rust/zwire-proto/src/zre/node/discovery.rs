@@ -27,6 +27,9 @@ const GRACE: Duration = Duration::from_millis(50);
 /// Such a peer says it when it hears a beacon of ours.
 pub(super) const MISTAKABLE_WAIT: Duration = Duration::from_secs(3);
 
+/// How long beacons may come from another address than that of a session until they say nothing about it.
+const MOVED: Duration = Duration::from_secs(3);
+
 /// How long peers of the first generations need to forget a node that said goodbye (`zre` 15.5).
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 
@@ -60,6 +63,9 @@ impl Node {
             self.handle_known_beacon(now, beacon.uuid, endpoint);
         } else {
             self.find(now, beacon.uuid, endpoint, beacon.public_key);
+            if let Some(peer) = self.peers.get_mut(&beacon.uuid) {
+                peer.beaconed = Some(now.mono);
+            }
         }
     }
 
@@ -105,7 +111,13 @@ impl Node {
             Some(_) => !peer.evasive && peer.dealer.is_some(),
             None => now.mono < peer.since + PATIENCE,
         };
-        peer.sign_of_life(now.mono);
+        if peer.endpoint == endpoint {
+            peer.beaconed = Some(now.mono);
+        }
+        // Beacons from elsewhere alone may mean that it has moved: then it has to answer by its connection.
+        if peer.beaconed.is_none_or(|at| now.mono < at + MOVED) {
+            peer.sign_of_life(now.mono);
+        }
         if !alive && peer.endpoint != endpoint {
             if peer.is_legacy() {
                 return self.restart_with_legacy(now);

@@ -58,6 +58,8 @@ pub(super) struct Peer {
     pub(super) waiting: Vec<Body>,
     /// When this entry was made, or our last session to it begun.
     pub(super) since: Duration,
+    /// The last beacon from `endpoint`.
+    pub(super) beaconed: Option<Duration>,
     /// The last sign of life.
     pub(super) heard: Duration,
     /// What its HELLO said; `None` before.
@@ -104,6 +106,7 @@ impl Peer {
             retry_at: None,
             waiting: Vec::new(),
             since: now,
+            beaconed: None,
             heard: now,
             session: None,
             renewed_until: Duration::ZERO,

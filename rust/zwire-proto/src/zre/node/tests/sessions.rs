@@ -261,3 +261,30 @@ fn hello_of_nobody_and_of_ourselves() {
     assert_eq!(bench.node.ignored()[4].source, Source::Peer(uuid(5)));
     assert!(bench.kinds().is_empty() && bench.actions().is_empty());
 }
+
+/// A peer whose address has changed, and which does not know it: beacons come from elsewhere, and its
+/// connection is dead.
+#[test]
+fn beacons_from_elsewhere_do_not_keep_a_dead_session_alive() {
+    for answers in [false, true] {
+        let mut bench = Bench::new(config(0, Generations::default()));
+        bench.hear_beacon(1, 49152);
+        bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+        bench.kinds();
+        let elsewhere = Beacon { uuid: uuid(1), port: 49152, public_key: None }.encode();
+        let mut sequence = 2;
+        let mut seen = Vec::new();
+        for _ in 0..20 {
+            bench.wait(ms(1000));
+            let asked = bench.sent(G36).iter().any(|message| message.body == Body::Ping);
+            if asked && answers {
+                bench.hear(1, G36, sequence, Body::PingOk);
+                sequence += 1;
+            }
+            bench.node.handle_beacon(bench.at(), [10, 7, 7, 7].into(), &elsewhere);
+            seen.extend(bench.kinds());
+        }
+        let exits = seen.iter().filter(|kind| **kind == EventKind::Exit).count();
+        assert_eq!(exits, usize::from(!answers), "{answers} {seen:?}");
+    }
+}
