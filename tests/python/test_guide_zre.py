@@ -8,7 +8,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "zre.md"
 
 def test_the_examples_run(capsys):
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(examples) == 3
+    assert len(examples) == 4
     names = {}
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)
