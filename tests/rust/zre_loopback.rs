@@ -4,14 +4,23 @@
 use bytes::Bytes;
 use std::{
     net::UdpSocket,
+    sync::Arc,
     time::{Duration, Instant},
 };
-use zwire_engine::zre::{Keys, Node, NodeOptions};
+use zwire_engine::{
+    zmtp::{CloseReason, Connection, ConnectionConfig, Outbound, Owner, Pause, Reconnect},
+    zre::{Keys, Node, NodeOptions},
+};
 use zwire_proto::{
-    zmtp::crypto::{KeyPair, SecretKey},
+    zmtp::{
+        crypto::{KeyPair, SecretKey},
+        link::{HandshakeConfig, Inbound, Message},
+        wire::SocketType,
+    },
     zre::{
-        Uuid,
+        Generation, Uuid,
         node::{Delivery, EventKind, Shouted},
+        wire::{self, Address, Beacon, Body, Hello, IdentityForm},
     },
 };
 
@@ -184,6 +193,65 @@ fn restarts_do_not_flap() {
         assert_eq!(words(&watcher), ["Enter", "Exit"], "round {round}");
     }
     stop(&watcher);
+}
+
+/// Whoever listens to nothing.
+struct Deaf;
+
+impl Owner for Deaf {
+    fn opened(&self, _: &Arc<Connection>) {}
+
+    fn received(&self, _: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        inbound.clear();
+        None
+    }
+
+    fn closed(&self, _: Option<&Arc<Connection>>, _: &CloseReason) {}
+}
+
+/// A peer says goodbye and is back with its UUID before its old connection is seen to close: the goodbye is
+/// that of the old session.
+#[test]
+fn a_goodbye_does_not_reach_the_next_session() {
+    let port = beacon_port();
+    let node = start(NodeOptions { beacon_port: port, ..options("node") });
+    let peer = uuid();
+    let hello = || {
+        let endpoint = Bytes::from_static(b"tcp://127.0.0.1:9");
+        let hello = Hello {
+            address: Address::Endpoint(endpoint),
+            groups: Vec::new(),
+            status: 0,
+            name: Bytes::from_static(b"peer"),
+            headers: Vec::new(),
+        };
+        wire::Message { sequence: 1, body: Body::Hello(hello) }.encode(Generation::Rfc36).unwrap()
+    };
+    let connect = || {
+        let mut handshake = HandshakeConfig::new(SocketType::Dealer);
+        handshake.identity = IdentityForm::Prefixed.encode(&peer);
+        let config = ConnectionConfig::new(handshake);
+        let runtime = zwire_engine::runtime::handle().unwrap();
+        let endpoint = node.endpoint().unwrap();
+        let way =
+            Outbound::connect(&runtime, &endpoint, config, Reconnect::default(), Arc::new(Deaf)).unwrap();
+        way.try_send(Message::of(hello()).unwrap()).unwrap();
+        way
+    };
+    let _old = connect();
+    assert!(matches!(next(&node), (who, EventKind::Enter { .. }) if who == peer));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_broadcast(true).unwrap();
+    let goodbye = Beacon { uuid: peer, port: 0, public_key: None }.encode();
+    socket.send_to(&goodbye, ("127.255.255.255", port)).unwrap();
+    // It waits for the last words on the old connection.
+    std::thread::sleep(Duration::from_millis(50));
+    let _new = connect();
+    assert_eq!(next(&node), (peer, EventKind::Exit));
+    assert!(matches!(next(&node), (who, EventKind::Enter { .. }) if who == peer));
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(words(&node), [""; 0]);
+    stop(&node);
 }
 
 /// A port of discovery that somebody has for himself costs the beacons of others, nothing else.

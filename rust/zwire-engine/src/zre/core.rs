@@ -506,9 +506,11 @@ impl Owner for RouterOwner {
         }
     }
 
-    /// The newest connection speaks for an identity; the one before it is closed (`zre` 3, `zmtp` 12.1).
+    /// The newest connection speaks for an identity; the one before it is closed (`zre` 3, `zmtp` 12.1), and a
+    /// goodbye that waited for its last words is over before the next session begins.
     fn opened(&self, connection: &Arc<Connection>) {
         let Some(shared) = self.shared.upgrade() else { return connection.close() };
+        let now = clock::now();
         let mut state = shared.state.lock();
         let Some(core) = state.running() else { return connection.close() };
         // Each peer has one connection; whoever has no identity is heard by nobody.
@@ -518,6 +520,8 @@ impl Owner for RouterOwner {
         }
         if let Some(old) = core.inbound.insert(identity, connection.clone()) {
             core.taken_over += 1;
+            core.leave(now, old.id());
+            shared.settle(core, now);
             old.close();
         }
     }

@@ -221,13 +221,11 @@ impl Node {
     pub fn set_header(&self, name: &str, value: &str) -> Result<(), Error> {
         let mut state = self.state()?;
         let State::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
-        let config = &self.shared.options.machine;
         let mut all = headers.clone();
         all.retain(|(known, _)| known != name);
         all.push((name.into(), value.into()));
-        let trial =
-            NodeConfig { headers: all.clone(), advertise: Some("tcp://0.0.0.0:1".into()), ..config.clone() };
-        Machine::new(Now::default(), trial)?;
+        let config = NodeConfig { headers: all.clone(), ..machine_config(&self.shared.options) };
+        Machine::new(Now::default(), trial(config))?;
         *headers = all;
         Ok(())
     }
