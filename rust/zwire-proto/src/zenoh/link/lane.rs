@@ -188,8 +188,7 @@ impl Lane {
             open.messages += 1;
             self.bytes += unit;
             self.open = Some(open);
-            // Without prefix the link keeps the boundaries, and needs them.
-            if shared.format.prefix_len == 0 || self.open_len() >= MAX_UNITS {
+            if self.open_len() >= MAX_UNITS {
                 self.seal();
             }
             return Ok(());

@@ -76,7 +76,8 @@ pub struct LinkParams {
     pub own_lease: Duration,
     /// What the peer announced: silent for longer, it is gone.
     pub peer_lease: Duration,
-    /// Batches travel behind a length prefix; else the link keeps their boundaries.
+    /// Batches travel behind a length prefix; else the link keeps their boundaries. Towards the driver
+    /// they stand behind one either way: that of a link that keeps boundaries is not sent.
     pub streamed: bool,
     /// The name by which the peer has proved itself.
     pub user: Option<crate::Text>,
@@ -87,15 +88,11 @@ pub struct LinkParams {
 impl LinkParams {
     /// How many bytes of the length prefix there are in front of a batch.
     pub(crate) const fn prefix_len(&self) -> usize {
-        match (self.streamed, self.low_latency) {
-            (false, _) => 0,
-            (true, false) => 2,
-            (true, true) => 4,
-        }
+        if self.low_latency { 4 } else { 2 }
     }
 
     /// The largest value of the length prefix: the prefix counts (`zenoh-wire` 3.1), except in low
-    /// latency (3.14).
+    /// latency (3.14) and where it is not sent.
     #[must_use]
     pub const fn max_batch(&self) -> usize {
         let prefix = if self.streamed && !self.low_latency { 2 } else { 0 };

@@ -160,7 +160,8 @@ impl LinkTx {
     /// until another batch would exceed `max_bytes`; the first one is not asked. Returns how many
     /// bytes were appended; 0 is nothing to send.
     ///
-    /// On a link without stream prefix call it with `max_bytes` 0: exactly one batch, one datagram.
+    /// On a link that keeps boundaries each prefix tells how long the message behind it is, and is not
+    /// sent.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut total = 0;
         if core::mem::take(&mut self.keep_alive) {

@@ -134,22 +134,14 @@ impl Wire {
 
     /// False when there was nothing to transmit.
     fn transmit(&mut self, max: usize) -> bool {
-        let max = if self.setup.streamed { max } else { 0 };
         let mut parts = Vec::new();
         let len = self.tx.poll_transmit(self.now, &mut parts, max);
         assert!(parts.iter().all(|part| !part.is_empty()));
         assert_eq!(len, parts.iter().map(Bytes::len).sum::<usize>());
         // One batch at least; in low latency one buffer of them.
-        let one = if self.setup.low_latency { 2 * 65_536 + 8 } else { usize::from(self.setup.batch_size) };
+        let one =
+            if self.setup.low_latency { 2 * 65_536 + 8 } else { usize::from(self.setup.batch_size) + 2 };
         assert!(len <= max.max(one));
-        if !self.setup.streamed {
-            if len > 0 {
-                assert!(len <= usize::from(self.setup.batch_size));
-                let datagram = concat(&parts).freeze();
-                self.rx.handle_batch(self.now, datagram, &mut self.received).unwrap();
-            }
-            return len > 0;
-        }
         parts.iter().for_each(|part| self.buf.extend_from_slice(part));
         drop(parts);
         while let Some(batch) = self.framer.next(&mut self.buf).unwrap() {
@@ -234,7 +226,7 @@ proptest! {
         let mut losses = losses.into_iter().cycle();
         let mut parts = Vec::new();
         while tx.poll_transmit(START, &mut parts, 0) > 0 {
-            let datagram = concat(&parts).freeze();
+            let datagram = concat(&parts).freeze().slice(2..);
             parts.clear();
             if !losses.next().unwrap_or(false) {
                 rx.handle_batch(START, datagram, &mut out).unwrap();

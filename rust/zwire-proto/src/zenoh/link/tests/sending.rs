@@ -303,22 +303,29 @@ fn low_latency_refuses_what_does_not_fit_a_batch() {
 }
 
 #[test]
-fn datagrams_have_no_prefix_and_are_polled_one_by_one() {
+fn on_a_link_that_keeps_boundaries_the_prefix_does_not_count() {
     for low_latency in [false, true] {
-        let (mut tx, mut rx) = link(|c| {
+        let (tx_params, rx_params) = both_params(|c| {
             (c.streamed, c.batch_size) = (false, 1200);
             (c.qos, c.low_latency) = (!low_latency, low_latency);
         });
+        let mut tx = LinkTx::new(&tx_params, UNBOUNDED, START);
+        let framer = crate::zenoh::link::StreamFramer::new(&rx_params);
+        let mut rx = LinkRx::new(&rx_params, RxConfig::default(), START);
         for n in 0..20_u8 {
             tx.push(&put("t", vec![n; 500]), Reliability::BestEffort).unwrap();
         }
-        let mut out = Vec::new();
-        while !tx.is_idle() {
-            let datagram = concat(&one_batch(&mut tx)).freeze();
-            assert!(datagram.len() <= 1200);
+        // The longest that there is: the key and the length take 8 bytes, the head of a FRAME 5.
+        let longest = 1200 - if low_latency { 7 } else { 12 };
+        tx.push(&put("t", vec![0; longest]), Reliability::BestEffort).unwrap();
+        let (mut out, mut lens) = (Vec::new(), Vec::new());
+        let mut stream = drain(&mut tx);
+        while let Some(datagram) = framer.next(&mut stream).unwrap() {
+            lens.push(datagram.len());
             rx.handle_batch(START, datagram, &mut out).unwrap();
         }
-        assert_eq!(out.len(), 20);
+        assert_eq!(out.len(), 21);
+        assert_eq!(lens.iter().max(), Some(&1200), "{lens:?}");
     }
 }
 
