@@ -27,7 +27,7 @@ use zwire_proto::zenoh::{
         Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, Progress, RxConfig, StreamFramer,
         TxConfig,
     },
-    node::FaceId,
+    node::{FaceId, FaceKind},
     wire::{CloseReason, Resolution},
 };
 
@@ -109,7 +109,7 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
         Side::Node(side) => {
             let face = side.new_face();
             side.links.insert(face, link.clone());
-            side.node.handle_face_up(now, face, remote, false);
+            side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
             face
         }
     });

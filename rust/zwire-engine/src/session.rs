@@ -24,6 +24,7 @@ use zwire_proto::{
     Now,
     zenoh::{
         KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
+        node::FaceKind,
         session::{
             EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
             QueryableOptions, Sample, SubscriberOptions,
@@ -127,7 +128,7 @@ impl Session {
         shared.with_core(&mut node_up, |core, now, _| {
             if let Side::Node(side) = &mut core.side {
                 let own = Remote { zid: shared.zid, whatami: WhatAmI::Client };
-                side.node.handle_face_up(now, LOCAL, own, true);
+                side.node.handle_face_up(now, LOCAL, own, FaceKind::Local);
                 let node = Remote { zid: shared.zid, whatami: shared.config.mode };
                 core.api.handle_link_up(now, node);
             }

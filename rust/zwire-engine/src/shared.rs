@@ -22,7 +22,7 @@ use zwire_proto::{
     Now, Text,
     zenoh::{
         CongestionControl, Qos, Reliability, Remote, WhatAmI, ZenohId,
-        node::{FaceId, Node, NodeConfig as RoutingConfig, NodeMode},
+        node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeMode},
         session::{EntityId, QueryId, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage, PushBody},
     },
@@ -98,6 +98,11 @@ impl Shared {
                     drop_future_timestamp: config.timestamping.drop_future,
                     query_timeout: config.queries_default_timeout,
                     interest_timeout: config.interests_timeout,
+                    gossip: GossipConfig {
+                        enabled: config.scouting.gossip.enabled,
+                        multihop: config.scouting.gossip.multihop,
+                        target: config.scouting.gossip.target.mask(),
+                    },
                     ..RoutingConfig::new(zid, mode)
                 })))),
             };

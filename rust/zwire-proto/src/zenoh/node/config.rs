@@ -5,6 +5,7 @@ use crate::{
     zenoh::{WhatAmI, ZenohId},
 };
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 /// The two modes in which a node routes. A client has one neighbour and nothing to route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +25,35 @@ impl From<NodeMode> for WhatAmI {
     }
 }
 
+/// How a face is joined to the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaceKind {
+    /// A session of the same process: a client, whatever its remote says.
+    Local,
+    /// A link, or several that carry one transport, to one other node.
+    Unicast,
+    /// A member of a multicast group.
+    Multicast,
+}
+
+/// What a node tells its neighbours of each other (`zenoh-behaviour` 1.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GossipConfig {
+    /// Whether locators are told. Without them nobody connects because of us.
+    pub enabled: bool,
+    /// Whether nodes beyond the neighbours are told of, too.
+    pub multihop: bool,
+    /// Which roles are told, as the mask of SCOUT: router 1, peer 2, client 4.
+    pub target: u8,
+}
+
+impl Default for GossipConfig {
+    /// On, one hop, routers and peers.
+    fn default() -> Self {
+        Self { enabled: true, multihop: false, target: 3 }
+    }
+}
+
 /// The configuration of a [`Node`](super::Node).
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -31,8 +61,13 @@ pub struct NodeConfig {
     pub zid: ZenohId,
     /// Hub or peer.
     pub mode: NodeMode,
-    /// Where the node listens; a peer tells its neighbours.
+    /// Where the node listens, which gossip tells; see [`Node::set_locators`](super::Node::set_locators).
     pub locators: Vec<Text>,
+    /// What neighbours are told of each other.
+    pub gossip: GossipConfig,
+    /// Costs of links to other routers, by their ids; 100 where there is none. The greater of what the
+    /// two ends say counts.
+    pub transport_weights: BTreeMap<ZenohId, u16>,
     /// Whether a PUT without timestamp gets one, and timestamps of the future are not let through.
     pub timestamping: bool,
     /// A PUT with a timestamp of the future is dropped instead of stamped anew.
@@ -55,6 +90,8 @@ impl NodeConfig {
             zid,
             mode,
             locators: Vec::new(),
+            gossip: GossipConfig::default(),
+            transport_weights: BTreeMap::new(),
             timestamping: mode == NodeMode::Router,
             drop_future_timestamp: false,
             query_timeout: Duration::from_secs(10),

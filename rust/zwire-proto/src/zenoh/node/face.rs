@@ -1,7 +1,7 @@
 //! One face: who is there, the numbers it gave to keys, what it declared and wants to know.
 
 use super::{
-    FaceError, FaceId, FaceLimits, NodeMode,
+    FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
     gateway::Forwarded,
     routes::RouteCache,
     tables::{EntityId, Kind, ResourceId},
@@ -110,6 +110,8 @@ pub(super) struct Face {
     /// From its link states: its numbers for nodes.
     pub(super) psids: BTreeMap<u64, ZenohId>,
     pub(super) link_state_sn: Option<u64>,
+    /// It has sent a link state.
+    pub(super) introduced: bool,
     /// The nodes that it is linked to.
     pub(super) links: BTreeSet<ZenohId>,
 }
@@ -118,12 +120,12 @@ impl Face {
     pub(super) fn new(
         mode: NodeMode,
         remote: Remote,
-        local: bool,
+        kind: FaceKind,
         now: Duration,
         limits: &FaceLimits,
     ) -> Self {
         let region = match remote.whatami {
-            _ if local => Region::Clients,
+            _ if kind == FaceKind::Local => Region::Clients,
             WhatAmI::Client => Region::Clients,
             WhatAmI::Peer => Region::Peers,
             WhatAmI::Router => Region::Routers,
@@ -148,6 +150,7 @@ impl Face {
             cache: RouteCache::new(limits.route_cache_bytes),
             psids: BTreeMap::new(),
             link_state_sn: None,
+            introduced: false,
             links: BTreeSet::new(),
         }
     }

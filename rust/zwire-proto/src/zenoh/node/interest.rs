@@ -227,6 +227,7 @@ impl Node {
         let Some(face) = self.faces.get_mut(&from) else { return };
         if interest_id == Some(0) && !face.finalized {
             face.finalized = true;
+            self.events.ready(from);
             self.version += 1;
             self.stop_waiting_for(from);
         } else if !interest_id.is_some_and(|id| self.handle_gateway_final(from, id)) {

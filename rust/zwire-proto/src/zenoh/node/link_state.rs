@@ -25,6 +25,19 @@ impl Node {
             return Ok(());
         };
         let list = LinkStateList::decode(body)?;
+        if face.region == Region::Routers && !face.introduced {
+            face.introduced = true;
+            self.events.ready(from);
+        }
+        for record in &list.0 {
+            if let (Some(zid), Some(locators)) = (record.zid, &record.locators)
+                && !locators.is_empty()
+                && zid != self.config.zid
+            {
+                let whatami = record.whatami.unwrap_or(WhatAmI::Router);
+                self.events.discovered(zid, whatami, locators.clone());
+            }
+        }
         for record in &list.0 {
             if let Some(zid) = record.zid
                 && (face.psids.len() < MAX_LINK_STATES || face.psids.contains_key(&record.psid))

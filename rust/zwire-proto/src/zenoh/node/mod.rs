@@ -20,6 +20,7 @@
 mod config;
 mod declare;
 mod error;
+mod event;
 mod face;
 mod gateway;
 mod interest;
@@ -34,16 +35,18 @@ mod tests;
 mod trie;
 mod waiting;
 
-pub use config::{FaceLimits, NodeConfig, NodeMode};
+pub use config::{FaceKind, FaceLimits, GossipConfig, NodeConfig, NodeMode};
 pub use error::FaceError;
+pub use event::NodeEvent;
 pub use stats::NodeStats;
 
 use super::{
     Hlc, Reliability, Remote,
     wire::{Declaration, NetworkMessage},
 };
-use crate::Now;
+use crate::{Now, Text};
 use core::{fmt, time::Duration};
+use event::Events;
 use face::{Face, Region};
 use query::Queries;
 use std::collections::{BTreeMap, VecDeque};
@@ -65,7 +68,8 @@ impl fmt::Debug for FaceId {
 /// | Family | Methods |
 /// | --- | --- |
 /// | input | [`handle_face_up`](Self::handle_face_up), [`handle_message`](Self::handle_message), [`handle_face_down`](Self::handle_face_down), [`handle_timeout`](Self::handle_timeout) |
-/// | output | [`poll_transmit`](Self::poll_transmit) until `None`, then [`poll_timeout`](Self::poll_timeout) |
+/// | output | [`poll_transmit`](Self::poll_transmit) until `None`, [`poll_event`](Self::poll_event) likewise, then [`poll_timeout`](Self::poll_timeout) |
+/// | command | [`set_locators`](Self::set_locators) |
 /// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote) |
 ///
 /// After each input, drain [`poll_transmit`](Self::poll_transmit): the queue of outputs is bounded by
@@ -84,6 +88,7 @@ pub struct Node {
     hlc: Option<Hlc>,
     link_state_sn: u64,
     out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
+    events: Events,
     stats: NodeStats,
 }
 
@@ -100,16 +105,17 @@ impl Node {
             hlc: config.timestamping.then(|| Hlc::new(config.zid)),
             link_state_sn: 0,
             out: VecDeque::new(),
+            events: Events::default(),
             stats: NodeStats::default(),
             config,
         }
     }
 
-    /// A link to `remote` is open, or (`local`) a session of this process has started. A local face is
-    /// a client, whatever `remote` says. A face of that number that is still there is taken down first.
-    pub fn handle_face_up(&mut self, now: Now, id: FaceId, remote: Remote, local: bool) {
+    /// A link to `remote` is open, or a session of this process has started. A face of that number that
+    /// is still there is taken down first.
+    pub fn handle_face_up(&mut self, now: Now, id: FaceId, remote: Remote, kind: FaceKind) {
         self.handle_face_down(now, id);
-        let face = Face::new(self.config.mode, remote, local, now.mono, &self.config.limits);
+        let face = Face::new(self.config.mode, remote, kind, now.mono, &self.config.limits);
         let (told_all, region) = (face.told_all, face.region);
         self.faces.insert(id, face);
         self.version += 1;
@@ -140,6 +146,7 @@ impl Node {
         self.stop_waiting_for(id);
         self.withdraw_all(id);
         self.faces.remove(&id);
+        self.events.forget(id);
         self.version += 1;
         if region != Region::Clients {
             self.tell_links();
@@ -172,6 +179,21 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Now) {
         self.expire_queries(now);
         self.expire_interests(now);
+    }
+
+    /// The node listens at other places than before: its neighbours are told. The first call, after the
+    /// listeners are bound, is of this kind.
+    pub fn set_locators(&mut self, _now: Now, locators: Vec<Text>) {
+        if self.config.locators != locators {
+            self.config.locators = locators;
+            self.tell_links();
+        }
+    }
+
+    /// The next event; after each input until `None`. What nobody takes is bounded: per node the last
+    /// word is kept, and of at most [`MAX_LINK_STATES`](crate::limits::MAX_LINK_STATES) nodes.
+    pub fn poll_event(&mut self) -> Option<NodeEvent> {
+        self.events.pop()
     }
 
     /// The next message to send, and to whom.

@@ -231,7 +231,7 @@ fn interests_on_wrong_keys_and_unknown_ids_are_ignored() {
 fn a_local_session_is_a_client() {
     let mut world = World::with_clients(1);
     let own = Remote { zid: zid(0xf000), whatami: WhatAmI::Router };
-    world.node.handle_face_up(world.now(), FaceId(9), own, true);
+    world.node.handle_face_up(world.now(), FaceId(9), own, FaceKind::Local);
     assert!(world.drain().is_empty());
     world.says(9, interest(1, CurrentFuture, "T", None));
     assert_eq!(world.says(9, d_token(1, "me")), ["9: D_TOKEN 1 me"]);

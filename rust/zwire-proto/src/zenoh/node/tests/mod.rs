@@ -47,7 +47,12 @@ impl World {
     }
 
     fn up(&mut self, face: u32, whatami: WhatAmI) -> Vec<String> {
-        self.node.handle_face_up(self.now(), FaceId(face), Remote { zid: zid(face), whatami }, false);
+        self.node.handle_face_up(
+            self.now(),
+            FaceId(face),
+            Remote { zid: zid(face), whatami },
+            FaceKind::Unicast,
+        );
         self.drain()
     }
 

@@ -56,7 +56,8 @@ impl Net {
         self.sessions.push(session);
         let face = self.cables.len() as u32;
         let remote = Remote { zid: own, whatami: WhatAmI::Client };
-        self.nodes[node].handle_face_up(Now::at(self.now), FaceId(face), remote, local);
+        let kind = if local { FaceKind::Local } else { FaceKind::Unicast };
+        self.nodes[node].handle_face_up(Now::at(self.now), FaceId(face), remote, kind);
         self.cables.push((End::Node(node, face), End::Session(number)));
         self.settle();
         number
@@ -69,8 +70,8 @@ impl Net {
             Remote { zid: config.zid, whatami: config.mode.into() }
         };
         let (at_a, at_b) = (remote(self, b), remote(self, a));
-        self.nodes[a].handle_face_up(Now::at(self.now), FaceId(face), at_a, false);
-        self.nodes[b].handle_face_up(Now::at(self.now), FaceId(face), at_b, false);
+        self.nodes[a].handle_face_up(Now::at(self.now), FaceId(face), at_a, FaceKind::Unicast);
+        self.nodes[b].handle_face_up(Now::at(self.now), FaceId(face), at_b, FaceKind::Unicast);
         self.cables.push((End::Node(a, face), End::Node(b, face)));
         self.settle();
     }
@@ -333,7 +334,7 @@ fn what_was_behind_a_lost_link_is_gone_and_comes_back_with_it() {
         let config = net.nodes[node].config();
         let north = Remote { zid: config.zid, whatami: config.mode.into() };
         let remote = Remote { zid: zid(77), whatami: WhatAmI::Client };
-        net.nodes[node].handle_face_up(now, FaceId(face), remote, false);
+        net.nodes[node].handle_face_up(now, FaceId(face), remote, FaceKind::Unicast);
         net.cables[cable] = (End::Node(node, face), End::Session(b));
         net.sessions[b].handle_link_up(now, north);
         net.settle();

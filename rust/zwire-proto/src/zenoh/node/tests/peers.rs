@@ -18,7 +18,12 @@ fn links(own: u32, sn: u64, others: &[u32]) -> NetworkMessage {
 #[test]
 fn a_hub_greets_peers_with_a_link_state_and_nobody_else() {
     let mut world = World::hub();
-    world.node.handle_face_up(world.now(), FaceId(1), Remote { zid: zid(1), whatami: WhatAmI::Peer }, false);
+    world.node.handle_face_up(
+        world.now(),
+        FaceId(1),
+        Remote { zid: zid(1), whatami: WhatAmI::Peer },
+        FaceKind::Unicast,
+    );
     let [(1, message)] = &world.drain_raw()[..] else { panic!("one message to the peer") };
     // OAM with ENC ZBuf, id 1, QoS, and the empty list: one byte of count.
     assert_eq!(hex(message), "df0121080100");
@@ -90,10 +95,36 @@ fn a_link_to_another_router_carries_nothing_yet_and_harms_nothing() {
     assert!(world.down(2).is_empty());
 }
 
+#[test]
+fn the_driver_hears_when_a_neighbour_is_ready_and_of_whom_it_told() {
+    let mut world = peer_with_session();
+    world.up(2, WhatAmI::Peer);
+    world.up(3, WhatAmI::Router);
+    assert_eq!(world.node.poll_event(), None);
+    world.says(2, d_final());
+    assert_eq!(world.node.poll_event(), Some(NodeEvent::Ready { face: FaceId(2) }));
+    world.says(3, links(3, 1, &[0xf000]));
+    assert_eq!(world.node.poll_event(), Some(NodeEvent::Ready { face: FaceId(3) }));
+    let locators = vec![Text::from("tcp/127.0.0.1:9991")];
+    let record = LinkState {
+        psid: 1,
+        sn: 1,
+        zid: Some(zid(9)),
+        whatami: Some(WhatAmI::Peer),
+        locators: Some(locators.clone()),
+        ..LinkState::default()
+    };
+    let gossip = Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(LinkStateList(vec![record]).encode()));
+    world.says(3, NetworkMessage::Oam(gossip));
+    let discovered = NodeEvent::Discovered { zid: zid(9), whatami: WhatAmI::Peer, locators };
+    assert_eq!(world.node.poll_event(), Some(discovered));
+    assert_eq!(world.node.poll_event(), None);
+}
+
 fn peer_with_session() -> World {
     let mut world = World::new(NodeMode::Peer);
     let own = Remote { zid: zid(0xf000), whatami: WhatAmI::Peer };
-    world.node.handle_face_up(world.now(), FaceId(1), own, true);
+    world.node.handle_face_up(world.now(), FaceId(1), own, FaceKind::Local);
     assert!(world.drain().is_empty());
     world
 }
@@ -119,7 +150,12 @@ fn a_peer_tells_a_new_neighbour_all_and_then_that_this_was_all() {
 fn the_first_words_of_a_peer() {
     let mut world = peer_with_session();
     world.node.config.locators = vec![Text::from("tcp/127.0.0.1:7447")];
-    world.node.handle_face_up(world.now(), FaceId(2), Remote { zid: zid(2), whatami: WhatAmI::Peer }, false);
+    world.node.handle_face_up(
+        world.now(),
+        FaceId(2),
+        Remote { zid: zid(2), whatami: WhatAmI::Peer },
+        FaceKind::Unicast,
+    );
     let out = world.drain_raw();
     let [(2, NetworkMessage::Oam(oam)), (2, last)] = &out[..] else { panic!("two messages: {out:?}") };
     assert_eq!(hex(last), "be0021081a");
@@ -206,7 +242,7 @@ fn a_gateway_is_told_all_links_of_a_peer_and_what_its_clients_declare() {
         world.now(),
         FaceId(2),
         Remote { zid: zid(2), whatami: WhatAmI::Router },
-        false,
+        FaceKind::Unicast,
     );
     let out = world.drain_raw();
     let words: Vec<_> = out.iter().map(|(to, message)| format!("{to}: {}", show(message))).collect();

@@ -1,7 +1,7 @@
 //! Sessions around a node of this crate, without links in between.
 
 use super::*;
-use crate::zenoh::node::{FaceId, Node, NodeConfig, NodeMode};
+use crate::zenoh::node::{FaceId, FaceKind, Node, NodeConfig, NodeMode};
 
 /// A node and sessions that are its local faces.
 struct Hub {
@@ -25,7 +25,7 @@ impl Hub {
     fn connect(&mut self, index: usize) {
         let rig = &mut self.rigs[index];
         let remote = Remote { zid: rig.session.zid(), whatami: WhatAmI::Client };
-        self.node.handle_face_up(rig.now, FaceId(u32::try_from(index).unwrap()), remote, true);
+        self.node.handle_face_up(rig.now, FaceId(u32::try_from(index).unwrap()), remote, FaceKind::Local);
         rig.session.handle_link_up(rig.now, Remote { zid: zid(0xff), whatami: WhatAmI::Router });
     }
 
