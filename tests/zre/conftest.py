@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from zre import network
+from network.namespaces import Network, missing
 from zre.peers import Party
 
 FAULTS = "test_faults.py"
@@ -28,7 +28,7 @@ def outcomes(request):
     chosen = [
         item for item in request.session.items if item.path.name == FAULTS and hasattr(item, "callspec")
     ]
-    if not chosen or network.missing():
+    if not chosen or missing():
         yield {}
         return
     cases = [item.callspec.params["case"] for item in chosen]
@@ -40,7 +40,7 @@ def outcomes(request):
 @pytest.fixture(scope="session")
 def namespaces():
     """Skips where there can be no network of our own, and says why."""
-    reason = network.missing()
+    reason = missing()
     if reason:
         pytest.skip(reason)
 
@@ -51,7 +51,7 @@ def networks(namespaces):
     with contextlib.ExitStack() as stack:
 
         def make(spoil=None):
-            made = network.Network(spoil)
+            made = Network(spoil)
             stack.callback(made.end)
             return made
 

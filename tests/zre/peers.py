@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+PROGRAMS = Path(__file__).with_name("programs")
+
 # How long something may take unless the test says otherwise. Beacons come once a second.
 PATIENCE = 15.0
 
@@ -46,7 +48,7 @@ class Peer:
         self.program = program
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
         self.process = host.python(
-            program,
+            PROGRAMS / program,
             json.dumps(settings or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

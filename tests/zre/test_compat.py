@@ -17,7 +17,7 @@ MODULES = ["pyre", "zwire.zre.compat"]
 def run(party, program, module, *arguments):
     host = party.network.host()
     return host.python(
-        f"../pyre_programs/{program}",
+        PROGRAMS / program,
         module,
         *arguments,
         stdin=-1,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from zre.network import Network
+from network.namespaces import Network
 from zre.peers import Party
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guide" / "zre-faults.md"

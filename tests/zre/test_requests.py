@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from zre.network import Network
+from network.namespaces import Network
 from zre.peers import Party
 
 MEGABYTE = 1 << 20

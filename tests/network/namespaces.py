@@ -4,8 +4,8 @@ Nothing of it is seen outside, and nothing has to be cleaned up by hand: a names
 that holds it, that process ends with its standard input, and the links end with their namespace. It needs no
 root where the kernel lets users make namespaces.
 
-Loss, duplicates, delay and reordering come from ``programs/switch.py``, an Ethernet switch of our own that
-draws from a seed: unlike netem it is in every kernel and gives the same faults in each run.
+Loss, duplicates, delay and reordering come from ``switch.py``, an Ethernet switch of our own that draws from
+a seed: unlike netem it is in every kernel and gives the same faults in each run.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = Path(__file__).with_name("programs")
+SWITCH = Path(__file__).with_name("switch.py")
 
 # Commands that set something up take milliseconds.
 PATIENCE = 20.0
@@ -109,8 +109,8 @@ class Host:
         return _run(self.command(*argv))
 
     def python(self, program, *arguments, **kwargs):
-        """Starts a program of ours on this host."""
-        argv = self.command(sys.executable, str(PROGRAMS / program), *map(str, arguments))
+        """Starts a program, given by its path, on this host."""
+        argv = self.command(sys.executable, str(program), *map(str, arguments))
         process = subprocess.Popen(argv, text=True, **kwargs)
         self.processes.append(process)
         return process
@@ -149,7 +149,7 @@ class Network:
     """Hosts at one bridge, or at a switch that spoils some of the frames.
 
     Args:
-        spoil: what the switch does to the frames, see ``programs/switch.py``; ``None`` is a plain bridge.
+        spoil: what the switch does to the frames, see ``switch.py``; ``None`` is a plain bridge.
         prefix: the first three octets of the addresses.
     """
 
@@ -188,7 +188,7 @@ class Network:
         else:
             # The switch passes on what it sees: that has to have its checksum and its final size.
             for name in (host.port, f"e{host.number}"):
-                _run([*self.hub.prefix, sys.executable, str(PROGRAMS / "switch.py"), "--plain", name])
+                _run([*self.hub.prefix, sys.executable, str(SWITCH), "--plain", name])
         self.hub.ip(f"link set e{host.number} netns {pid} name eth0", f"link set {host.port} up")
         host.namespace.ip(
             "link set lo up",
@@ -203,7 +203,7 @@ class Network:
         if self.spoil is None:
             return
         self.switch = subprocess.Popen(
-            [*self.hub.prefix, sys.executable, str(PROGRAMS / "switch.py"), *(h.port for h in self.hosts)],
+            [*self.hub.prefix, sys.executable, str(SWITCH), *(h.port for h in self.hosts)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
