@@ -24,6 +24,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "scouting" => Some(zwire_proto::fuzzing::scouting),
         "transport" => Some(zwire_proto::fuzzing::transport),
         "network" => Some(zwire_proto::fuzzing::network),
+        "group" => Some(zwire_proto::fuzzing::group),
         "dissect" => Some(zwire_proto::fuzzing::dissect),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
         "zre" => Some(zwire_proto::fuzzing::zre),
@@ -170,6 +171,8 @@ fn write_seeds() -> io::Result<usize> {
         ready[at..].copy_from_slice(identity);
         ready
     };
+    // A member joins, says the rest of the examples, and is silent.
+    let mut group = Vec::new();
     let start = [&[0], &zmtp["15.1.1"][..], &ready(&unhex("010F1E2D3C4B5A69788796A5B4C3D2E1F0"))].concat();
     for example in examples("zenoh")? {
         let text = |field: &str| example[field].as_str().unwrap_or_default();
@@ -188,6 +191,10 @@ fn write_seeds() -> io::Result<usize> {
             form => {
                 let batch = Bytes::copy_from_slice(if form == "compressed" { &bytes[1..] } else { bytes });
                 write("transport", id, &batch)?;
+                if let Ok(len) = u8::try_from(batch.len()) {
+                    let from = if id == "E66" { 2 } else { 1 };
+                    group.push((id != "E59", [&[0x0b, from, len], &batch[..]].concat()));
+                }
                 let mut walk = BatchReader::new(&batch);
                 let mut start = 0;
                 while let Ok(Some(item)) = walk.next_item() {
@@ -199,6 +206,9 @@ fn write_seeds() -> io::Result<usize> {
             }
         }
     }
+    group.sort_by_key(|(later, _)| *later);
+    let said = group.iter().map(|(_, piece)| &piece[..]);
+    write("group", "script", &said.chain([&[0xf8, 0, 0][..]].repeat(6)).collect::<Vec<_>>().concat())?;
     // What a hub and a client go through: each message behind what happens and its length.
     let mut script = vec![0x0c, 0];
     for example in examples("zre")? {

@@ -27,10 +27,12 @@ use core::fmt::Debug;
 
 mod dissect;
 mod gossip;
+mod group;
 mod zmtp;
 
 pub use dissect::dissect;
 pub use gossip::zre_gossip;
+pub use group::group;
 pub use zmtp::zmtp;
 
 /// The most bytes with reserved bits in one message of canonical length: its headers, those of body

@@ -1,6 +1,7 @@
 //! Zenoh 1.x, protocol version 0x09.
 
 pub mod encoding;
+pub mod group;
 pub mod hlc;
 pub mod keyexpr;
 pub mod link;

@@ -14,7 +14,7 @@ use crate::{
     buf::{Segments, Sink, vle_len},
     zenoh::{
         Priority, Reliability,
-        wire::{Fragment, Frame, NetworkMessage},
+        wire::{Fragment, Frame, NetworkMessage, NextSn},
     },
 };
 use bytes::Bytes;
@@ -204,6 +204,22 @@ impl Lane {
 
     fn open_len(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.batch.len())
+    }
+
+    /// The sequence numbers of what leaves next on both channels, not of what is taken next.
+    pub(super) fn next_sn(&self) -> NextSn {
+        let open = || self.open.as_ref().map_or(self.sn, |open| open.sn);
+        let of = |entry: &Entry| match entry {
+            Entry::Batch(batch) => Some(batch.sn),
+            Entry::Message(message) => Some(message.sn),
+            Entry::Drop(_) => None,
+        };
+        let mut sn = self.sealed.iter().find_map(of).unwrap_or_else(open);
+        if let Some(Entry::Drop(fragment)) = self.sealed.front() {
+            sn[fragment.reliability as usize] = fragment.sn;
+        }
+        let [best_effort, reliable] = sn;
+        NextSn { reliable, best_effort }
     }
 
     /// How many bytes the next batch has, about.

@@ -16,6 +16,7 @@
 //! [`RxConfig`] allows for reassembly, one scratch batch for decompression. What is wrong with its
 //! bytes ends its link ([`LinkError`]) or is dropped and counted ([`RxStats`]).
 
+mod announce;
 mod auth;
 mod batch;
 mod compression;
@@ -34,6 +35,7 @@ mod tests;
 pub(crate) use compression::Decompressor;
 
 pub use super::Remote;
+pub use announce::JOIN_GAP;
 pub use auth::Credentials;
 pub use framer::{StreamFramer, close_batch, frame_batch};
 pub use handshake::{Acceptor, HandshakeConfig, HandshakeError, Opener, Step};

@@ -13,7 +13,7 @@ use crate::{
     zenoh::{
         Priority, Reliability,
         wire::{
-            BatchItem, BatchReader, CloseReason, Fragment, Frame, NetworkMessage, TransportMessage,
+            BatchItem, BatchReader, CloseReason, Fragment, Frame, Join, NetworkMessage, TransportMessage,
             is_network,
         },
     },
@@ -137,6 +137,34 @@ impl LinkRx {
             current: None,
             stats: RxStats::default(),
         }
+    }
+
+    /// The receiver of what a member of a multicast group sends, whose numbers its JOIN has told.
+    pub(crate) fn of_member(params: &LinkParams, join: &Join, config: RxConfig, now: Now) -> Self {
+        let mut rx = Self::new(params, config, now);
+        let mask = rx.sn_mask;
+        for (index, channel) in rx.channels.iter_mut().enumerate() {
+            let next = join.qos.as_ref().map_or(join.next_sn, |all| all[index]);
+            channel[Reliability::Reliable as usize].window = SnWindow::new(next.reliable, mask);
+            channel[Reliability::BestEffort as usize].window = SnWindow::new(next.best_effort, mask);
+        }
+        rx
+    }
+
+    /// A later JOIN of the same member: it is there, and its numbers go on from here.
+    pub(crate) fn handle_join(&mut self, now: Now, join: &Join) {
+        self.deadline = now.mono.saturating_add(self.lease);
+        let mask = self.sn_mask;
+        for (index, channel) in self.channels.iter_mut().enumerate() {
+            let next = join.qos.as_ref().map_or(join.next_sn, |all| all[index]);
+            channel[Reliability::Reliable as usize].window.follow(next.reliable, mask);
+            channel[Reliability::BestEffort as usize].window.follow(next.best_effort, mask);
+        }
+    }
+
+    /// When something came for the last time.
+    pub(crate) const fn last_heard(&self) -> Duration {
+        self.deadline.saturating_sub(self.lease)
     }
 
     /// Takes a batch, without stream prefix, and appends its messages to `out`. The answer is the

@@ -34,6 +34,23 @@ impl SnWindow {
     }
 }
 
+/// How far behind the last number the next one that a JOIN tells may be, because the JOIN was overtaken
+/// on its way. Further behind, the numbers have started again, or so much was lost that new ones look
+/// old.
+const OVERTAKEN: u32 = 1 << 16;
+
+impl SnWindow {
+    /// A JOIN says that `next` comes next.
+    pub(super) const fn follow(&mut self, next: u32, mask: u32) {
+        let last = next.wrapping_sub(1) & mask;
+        let behind = self.last.wrapping_sub(last) & mask;
+        let overtaken = if mask >> 3 < OVERTAKEN { mask >> 3 } else { OVERTAKEN };
+        if behind > overtaken {
+            self.last = last;
+        }
+    }
+}
+
 /// The first sequence number of all our channels: the low bits of SHAKE128(own zid ‖ peer's zid), as
 /// the reference does. Several links to one node must have the same one.
 pub(super) fn initial(own: ZenohId, peer: ZenohId, mask: u32) -> u32 {
@@ -98,6 +115,21 @@ mod tests {
         let mut window = SnWindow::new(1, MASK);
         assert!(!window.accept(1 << 27, MASK), "a jump of 2^27");
         assert!(window.accept((1 << 27) - 1, MASK), "a jump of 2^27 - 1");
+    }
+
+    #[test]
+    fn what_was_lost_or_began_again_is_told() {
+        let mut window = SnWindow::new(1000, MASK);
+        window.follow(5000, MASK);
+        assert!(!window.accept(4999, MASK), "nobody will send it any more");
+        assert!(window.accept(5000, MASK));
+        window.follow(4000, MASK);
+        assert!(!window.accept(4500, MASK), "the JOIN was only overtaken");
+        window.follow(MASK - (1 << 17), MASK);
+        assert!(window.accept(MASK - (1 << 17), MASK), "the sender has started again");
+        let mut window = SnWindow::new(0, 0x7f);
+        window.follow(70, 0x7f);
+        assert!(window.accept(70, 0x7f), "more than half the range was lost");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub use super::lane::Discarded;
 use super::{
     LinkParams,
+    announce::Announce,
     batch::{Format, Pool},
     compression::Compressor,
     lane::{Lane, Shared, control},
@@ -11,7 +12,7 @@ use crate::{
     Now,
     zenoh::{
         Priority, Reliability,
-        wire::{Close, CloseReason, NetworkMessage, TransportMessage},
+        wire::{Close, CloseReason, Join, NetworkMessage, NextSn, TransportMessage},
     },
 };
 use bytes::Bytes;
@@ -71,6 +72,8 @@ pub struct TxStats {
     pub fragments: u64,
     /// Keep-alives transmitted.
     pub keep_alives: u64,
+    /// JOINs transmitted.
+    pub joins: u64,
     /// Messages given up by [`LinkTx::discard`].
     pub discarded: u64,
 }
@@ -91,6 +94,8 @@ pub struct LinkTx {
     interval: Duration,
     next_keep_alive: Duration,
     keep_alive: bool,
+    /// To a multicast group: JOINs in place of keep-alives.
+    announce: Option<Announce>,
     close: Option<CloseReason>,
     /// No more messages are taken.
     closing: bool,
@@ -120,9 +125,30 @@ impl LinkTx {
             interval,
             next_keep_alive: now.mono.saturating_add(interval),
             keep_alive: false,
+            announce: None,
             close: None,
             closing: false,
             stats: TxStats::default(),
+        }
+    }
+
+    /// The sender of a member of a multicast group, which says `join` now, every `interval`, and when
+    /// [`Self::announce`] is called.
+    pub(crate) fn to_group(
+        params: &LinkParams,
+        config: TxConfig,
+        join: Join,
+        interval: Duration,
+        now: Now,
+    ) -> Self {
+        let announce = Some(Announce::new(join, interval, now));
+        Self { announce, ..Self::new(params, config, now) }
+    }
+
+    /// To a group: somebody new wants to hear of us. One JOIN goes out, now or soon.
+    pub fn announce(&mut self, now: Now) {
+        if let Some(announce) = &mut self.announce {
+            announce.soon(now);
         }
     }
 
@@ -164,6 +190,13 @@ impl LinkTx {
     /// sent.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut total = 0;
+        if let Some(mut join) = self.announce.as_mut().and_then(|announce| announce.take(now)) {
+            let all: Vec<NextSn> = self.lanes.iter().map(Lane::next_sn).collect();
+            join.next_sn = all[self.lane_of(Priority::Data)];
+            join.qos = all.try_into().ok().map(Box::new);
+            total += self.control(&TransportMessage::Join(join), out);
+            self.stats.joins += 1;
+        }
         if core::mem::take(&mut self.keep_alive) {
             total += self.control(&TransportMessage::KeepAlive, out);
             self.stats.keep_alives += 1;
@@ -199,7 +232,7 @@ impl LinkTx {
     }
 
     fn control(&mut self, message: &TransportMessage, out: &mut Vec<Bytes>) -> usize {
-        let mut bytes = Vec::with_capacity(2);
+        let mut bytes = Vec::with_capacity(64);
         message.encode(&mut bytes);
         self.stats.batches += 1;
         control(&bytes, &mut self.shared, out)
@@ -207,9 +240,10 @@ impl LinkTx {
 
     /// Sends CLOSE behind everything that is queued; no more messages are taken. To send it at once,
     /// [`Self::discard`] what is queued.
-    pub const fn close(&mut self, reason: CloseReason) {
+    pub fn close(&mut self, reason: CloseReason) {
         if !self.closing {
             self.closing = true;
+            self.announce = None;
             self.close = Some(reason);
         }
     }
@@ -231,11 +265,20 @@ impl LinkTx {
     /// When [`Self::handle_timeout`] wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        (!self.closing).then_some(self.next_keep_alive)
+        let next = self.announce.as_ref().map_or(self.next_keep_alive, Announce::poll_timeout);
+        (!self.closing).then_some(next)
     }
 
-    /// Makes a KEEP_ALIVE ready if nothing was transmitted for its interval and nothing waits.
+    /// Makes a KEEP_ALIVE ready if nothing was transmitted for its interval and nothing waits; to a
+    /// group a JOIN, whatever else was sent.
     pub fn handle_timeout(&mut self, now: Now) {
+        if let Some(announce) = &mut self.announce {
+            announce.handle_timeout(now);
+            if self.ready == 0 {
+                self.shared.pool.clear();
+            }
+            return;
+        }
         if now.mono < self.next_keep_alive || self.closing {
             return;
         }
@@ -261,8 +304,9 @@ impl LinkTx {
 
     /// Whether there is nothing to transmit.
     #[must_use]
-    pub const fn is_idle(&self) -> bool {
-        self.ready == 0 && !self.keep_alive && self.close.is_none()
+    pub fn is_idle(&self) -> bool {
+        let joins = self.announce.as_ref().is_some_and(Announce::is_due);
+        self.ready == 0 && !self.keep_alive && !joins && self.close.is_none()
     }
 
     /// Counters.

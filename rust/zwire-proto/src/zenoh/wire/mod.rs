@@ -227,6 +227,11 @@ impl TransportMessage {
         }
     }
 
+    /// Whether a message with this header is a JOIN.
+    pub(crate) const fn is_join(header: u8) -> bool {
+        header & ID_MASK == join::ID
+    }
+
     /// Writes the message; for FRAME and FRAGMENT the head only.
     pub fn encode(&self, sink: &mut impl Sink) {
         match self {

@@ -1,0 +1,320 @@
+//! [`GroupRx`]: datagrams of a group in; members, and what they say, out.
+
+use super::{GroupConfig, PATCH};
+use crate::{
+    Now,
+    buf::Reader,
+    zenoh::{
+        Reliability, Remote, VERSION, WhatAmI, ZenohId,
+        link::{LinkParams, LinkRx, RxConfig},
+        wire::{CloseReason, Join, NetworkMessage, Resolution, TransportMessage},
+    },
+};
+use bytes::Bytes;
+use core::{fmt, net::SocketAddr, time::Duration};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A lease above this is taken for this: a member speaks every few seconds, and one that has left
+/// without a word, or was made up, must not keep its place for good.
+const MAX_LEASE: Duration = Duration::from_secs(60);
+
+/// A CLOSE may be followed by a JOIN that was on its way (`zenoh-wire` 3.15), which would bring the
+/// member back for a whole lease.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Most farewells that are remembered.
+const MAX_FAREWELLS: usize = 64;
+
+/// A member of a group, as long as it is one. Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(pub u64);
+
+/// A change among the members, to be handled before what was heard with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupEvent {
+    /// A node is there, and does not know of us: [`LinkTx::announce`] tells it.
+    ///
+    /// [`LinkTx::announce`]: super::super::link::LinkTx::announce
+    Joined {
+        /// From now on.
+        member: MemberId,
+        /// Who.
+        remote: Remote,
+        /// Where its datagrams come from.
+        from: SocketAddr,
+    },
+    /// A member was silent for longer than it promised, or is somewhere else now.
+    Left {
+        /// Until now.
+        member: MemberId,
+    },
+}
+
+/// Whose messages a datagram had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The sender.
+    pub member: MemberId,
+    /// The last thing it said: it is no member any more. No event says so.
+    pub closed: Option<CloseReason>,
+}
+
+/// What was seen so far, and what was dropped without a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupStats {
+    /// Datagrams, our own too.
+    pub datagrams: u64,
+    /// Messages handed out.
+    pub messages: u64,
+    /// JOINs of others that were taken.
+    pub joins: u64,
+    /// Datagrams without JOIN from an address without member; our own are among them.
+    pub strangers: u64,
+    /// JOINs with another version, resolution or batch size than ours, and of clients.
+    pub unfit: u64,
+    /// JOINs beyond [`GroupConfig::max_members`].
+    pub too_many: u64,
+    /// JOINs of a member that says something else than before, or of a second one with its id.
+    pub contradictions: u64,
+    /// Datagrams that do not decode, up to where they do.
+    pub undecodable: u64,
+}
+
+struct Member {
+    id: MemberId,
+    /// Its first JOIN, without sequence numbers.
+    join: Join,
+    rx: LinkRx,
+}
+
+/// The receiving half of a group.
+pub struct GroupRx {
+    config: GroupConfig,
+    members: BTreeMap<SocketAddr, Member>,
+    by_zid: BTreeMap<ZenohId, SocketAddr>,
+    next_id: u64,
+    /// Memory for messages that are being put together, of all members.
+    reassembling: usize,
+    /// No member's lease ends before.
+    look_at: Option<Duration>,
+    farewells: VecDeque<(SocketAddr, Duration)>,
+    events: VecDeque<GroupEvent>,
+    stats: GroupStats,
+}
+
+impl GroupRx {
+    /// A group without members.
+    #[must_use]
+    pub fn new(config: GroupConfig) -> Self {
+        Self {
+            config,
+            members: BTreeMap::new(),
+            by_zid: BTreeMap::new(),
+            next_id: 0,
+            reassembling: 0,
+            look_at: None,
+            farewells: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: GroupStats::default(),
+        }
+    }
+
+    /// Takes a datagram and appends its messages to `out`. The answer is who sent them; without one
+    /// there are none. Events come first.
+    pub fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: Bytes,
+        out: &mut Vec<(NetworkMessage, Reliability)>,
+    ) -> Option<Heard> {
+        self.stats.datagrams += 1;
+        let mut rest = datagram;
+        let mut r = Reader::new(&rest);
+        if r.peek().is_some_and(TransportMessage::is_join) {
+            let Ok(TransportMessage::Join(join)) = TransportMessage::decode(&mut r) else {
+                self.stats.undecodable += 1;
+                return None;
+            };
+            let read = r.offset();
+            self.handle_join(now, from, join)?;
+            rest = rest.slice(read..);
+            if rest.is_empty() {
+                return None;
+            }
+        }
+        let Some(member) = self.members.get_mut(&from) else {
+            self.stats.strangers += 1;
+            return None;
+        };
+        let (id, before, count) = (member.id, member.rx.reassembling(), out.len());
+        member
+            .rx
+            .set_reassembly_bytes(self.config.reassembly_bytes.saturating_sub(self.reassembling - before));
+        let result = member.rx.handle_batch(now, rest, out);
+        self.reassembling = self.reassembling - before + member.rx.reassembling();
+        self.stats.messages += (out.len() - count) as u64;
+        let closed = result.unwrap_or_else(|_| {
+            self.stats.undecodable += 1;
+            None
+        });
+        if closed.is_some() {
+            self.remove(from);
+            if self.farewells.len() == MAX_FAREWELLS {
+                self.farewells.pop_front();
+            }
+            self.farewells.push_back((from, now.mono.saturating_add(FAREWELL)));
+        }
+        Some(Heard { member: id, closed })
+    }
+
+    /// `None` where the rest of the datagram is of no interest.
+    fn handle_join(&mut self, now: Now, from: SocketAddr, join: Join) -> Option<()> {
+        if join.zid == self.config.zid {
+            return None;
+        }
+        let mask = self.config.resolution.sn_mask();
+        let inside = |n: &crate::zenoh::wire::NextSn| n.reliable <= mask && n.best_effort <= mask;
+        let fits = join.version == VERSION
+            && join.whatami != WhatAmI::Client
+            && join.size.unwrap_or((Resolution::DEFAULT, GroupConfig::BATCH_SIZE))
+                == (self.config.resolution, self.config.batch_size)
+            && inside(&join.next_sn)
+            && join.qos.iter().flat_map(|all| all.iter()).all(inside);
+        if !fits {
+            self.stats.unfit += 1;
+            return None;
+        }
+        if let Some(member) = self.members.get_mut(&from) {
+            if !same(&member.join, &join) {
+                self.stats.contradictions += 1;
+                return None;
+            }
+            self.stats.joins += 1;
+            member.rx.handle_join(now, &join);
+            return Some(());
+        }
+        while self.farewells.front().is_some_and(|(_, end)| *end <= now.mono) {
+            self.farewells.pop_front();
+        }
+        if self.farewells.iter().any(|(gone, _)| *gone == from) {
+            return None;
+        }
+        if let Some(&before) = self.by_zid.get(&join.zid) {
+            // A node that has moved or started again, unless the one that we know still speaks.
+            let heard = self.members.get(&before).map_or(Duration::ZERO, |member| member.rx.last_heard());
+            if now.mono < heard.saturating_add(self.config.join_interval.mul_f32(1.5)) {
+                self.stats.contradictions += 1;
+                return None;
+            }
+            self.leave(before);
+        }
+        if self.members.len() >= self.config.max_members {
+            self.stats.too_many += 1;
+            return None;
+        }
+        self.stats.joins += 1;
+        self.join(now, from, join);
+        Some(())
+    }
+
+    fn join(&mut self, now: Now, from: SocketAddr, mut join: Join) {
+        // It would hold the whole datagram.
+        join.shm = None;
+        let remote = Remote { zid: join.zid, whatami: join.whatami };
+        #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
+        let params = LinkParams {
+            remote,
+            qos: join.qos.is_some(),
+            patch: join.patch.min(u64::from(PATCH)) as u8,
+            peer_lease: Duration::from_millis(join.lease_ms).min(MAX_LEASE),
+            ..self.config.params()
+        };
+        let config = RxConfig {
+            max_message_size: self.config.max_message_size,
+            reassembly_bytes: self.config.reassembly_bytes,
+        };
+        let rx = LinkRx::of_member(&params, &join, config, now);
+        let member = MemberId(self.next_id);
+        self.next_id += 1;
+        self.look_at = [self.look_at, rx.poll_timeout()].into_iter().flatten().min();
+        self.by_zid.insert(join.zid, from);
+        self.members.insert(from, Member { id: member, join, rx });
+        self.events.push_back(GroupEvent::Joined { member, remote, from });
+    }
+
+    fn leave(&mut self, from: SocketAddr) {
+        if let Some(member) = self.remove(from) {
+            self.events.push_back(GroupEvent::Left { member });
+        }
+    }
+
+    fn remove(&mut self, from: SocketAddr) -> Option<MemberId> {
+        let member = self.members.remove(&from)?;
+        self.by_zid.remove(&member.join.zid);
+        self.reassembling -= member.rx.reassembling();
+        Some(member.id)
+    }
+
+    /// What has changed; to be drained after each input.
+    pub fn poll_event(&mut self) -> Option<GroupEvent> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called.
+    #[must_use]
+    pub const fn poll_timeout(&self) -> Option<Duration> {
+        self.look_at
+    }
+
+    /// Takes out the members that were silent for too long.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self.look_at.is_none_or(|at| now.mono < at) {
+            return;
+        }
+        let gone: Vec<SocketAddr> = self
+            .members
+            .iter_mut()
+            .filter_map(|(from, member)| member.rx.handle_timeout(now).then_some(*from))
+            .collect();
+        for from in gone {
+            self.leave(from);
+        }
+        self.look_at = self.members.values().filter_map(|member| member.rx.poll_timeout()).min();
+    }
+
+    /// Who is there.
+    pub fn members(&self) -> impl Iterator<Item = (MemberId, Remote, SocketAddr)> {
+        self.members.iter().map(|(from, member)| {
+            (member.id, Remote { zid: member.join.zid, whatami: member.join.whatami }, *from)
+        })
+    }
+
+    /// Memory that is held for messages that are being put together.
+    #[must_use]
+    pub const fn reassembling(&self) -> usize {
+        self.reassembling
+    }
+
+    /// Counters.
+    #[must_use]
+    pub const fn stats(&self) -> GroupStats {
+        self.stats
+    }
+}
+
+/// Whether a JOIN says what an earlier one of the same address said.
+fn same(before: &Join, now: &Join) -> bool {
+    (before.zid, before.whatami, before.lease_ms, before.patch, before.qos.is_some())
+        == (now.zid, now.whatami, now.lease_ms, now.patch, now.qos.is_some())
+}
+
+impl fmt::Debug for GroupRx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupRx")
+            .field("members", &self.members.len())
+            .field("reassembling", &self.reassembling)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
