@@ -15,8 +15,8 @@ use std::{
 use zwire_proto::{
     Now,
     zenoh::{
-        KeyExpr, Priority, Qos, Reliability,
-        node::{FaceId, Node},
+        KeyExpr, Priority, Qos, Reliability, ZenohId,
+        node::{FaceId, Node, NodeEvent},
         session::{
             DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication, Published, Reply, Sample,
             Session, SessionError,
@@ -66,6 +66,8 @@ pub(crate) struct Effects {
     flush: Vec<(Arc<Link>, Urgency)>,
     pub(crate) waits: Vec<Wait>,
     signals: Vec<Signal>,
+    /// What the node said of other nodes.
+    pub(crate) events: Vec<Heard>,
     /// A lane was full.
     pub(crate) congested: bool,
     garbage: Vec<Garbage>,
@@ -107,6 +109,12 @@ impl Effects {
             self.signals.push(signal);
         }
     }
+}
+
+/// What the node said of another node.
+pub(crate) enum Heard {
+    /// It has told what it had to tell at first.
+    Ready(ZenohId),
 }
 
 /// A queue whose consumer has to be told.
@@ -337,6 +345,15 @@ impl Core {
                         // Our own session stays within the bounds that hostile faces meet.
                         if let Err(error) = side.node.handle_message(now, LOCAL, message, reliability) {
                             tracing::warn!(%error, "the node refused a message of its own session");
+                        }
+                    }
+                    while let Some(event) = side.node.poll_event() {
+                        match event {
+                            NodeEvent::Ready { face } => {
+                                let link = side.links.get(&face);
+                                effects.events.extend(link.map(|l| Heard::Ready(l.params.remote.zid)));
+                            }
+                            NodeEvent::Discovered { .. } => {}
                         }
                     }
                     side.node.take_transmits(&mut self.from_node);

@@ -3,7 +3,8 @@
 
 use crate::{
     clock,
-    config::{Budget, NodeConfig, Target},
+    config::{NodeConfig, Target},
+    contacts::Contact,
     core::{Effects, Side, Wait},
     error::{ConnectReason, Error},
     establish::{self, Established},
@@ -22,7 +23,7 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
-    Remote, WhatAmI,
+    Remote, WhatAmI, ZenohId,
     link::{
         Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, Progress, RxConfig, StreamFramer,
         TxConfig,
@@ -59,8 +60,12 @@ pub(crate) fn handshake_config(config: &NodeConfig, shared: &Shared) -> Handshak
     }
 }
 
-/// Connects and opens a session to one endpoint.
-pub(crate) async fn connect(shared: &Arc<Shared>, target: &Target) -> Result<Established, ConnectReason> {
+/// Connects and opens a session to one endpoint: with the node of that id only, if one is given.
+pub(crate) async fn connect(
+    shared: &Arc<Shared>,
+    target: &Target,
+    expected: Option<ZenohId>,
+) -> Result<Established, ConnectReason> {
     if target.endpoint.protocol() != "tcp" {
         return Err(ConnectReason::Protocol(target.endpoint.protocol().to_owned()));
     }
@@ -69,13 +74,14 @@ pub(crate) async fn connect(shared: &Arc<Shared>, target: &Target) -> Result<Est
         .await
         .map_err(|_| ConnectReason::TimedOut(limit))??;
     let tap = shared.tap.as_ref().and_then(|tap| TappedConnection::open(tap, &stream, false));
-    establish::open(stream, tap, Opener::new(handshake_config(&shared.config, shared)), limit).await
+    let config = HandshakeConfig { expected, ..handshake_config(&shared.config, shared) };
+    establish::open(stream, tap, Opener::new(config), limit, &shared.contacts).await
 }
 
 /// Makes a link of an established session, tells the machines, and starts its tasks. The link is
 /// down again when it is closed.
 pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
-    let Established { stream, params, rest, tap } = established;
+    let Established { stream, params, rest, tap, contact } = established;
     let config = &shared.config;
     let policy = LinkPolicy {
         lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
@@ -116,7 +122,7 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     let weak = Arc::downgrade(shared);
     let tasks = [
         shared.runtime.spawn(link.clone().run_tx()).abort_handle(),
-        shared.runtime.spawn(receive(weak, link.clone(), face, rx, framer, rest)).abort_handle(),
+        shared.runtime.spawn(receive(weak, link.clone(), (face, contact), rx, framer, rest)).abort_handle(),
     ];
     shared.adopt(tasks);
     Ok(link)
@@ -146,7 +152,8 @@ const AT_ONCE: usize = 128;
 async fn receive(
     shared: Weak<Shared>,
     link: Arc<Link>,
-    face: FaceId,
+    // The contact goes when the machines know that the link is gone.
+    (face, _contact): (FaceId, Contact),
     mut rx: LinkRx,
     framer: StreamFramer,
     mut buf: BytesMut,
@@ -284,111 +291,6 @@ async fn receive_loop(
                 () = link.closed() => return None,
             }
         }
-    }
-}
-
-/// Keeps a session connected to one endpoint of a peer or router: forever, with back-off.
-pub(crate) async fn keep_connected(shared: Weak<Shared>, target: Target, first: Arc<Notify>) {
-    let mut attempt = 0;
-    let start = clock::mono();
-    loop {
-        let Some(strong) = shared.upgrade() else { return };
-        if strong.is_closed() {
-            return;
-        }
-        let result = connect(&strong, &target).await.and_then(|established| {
-            start_link(&strong, established).map_err(|e| ConnectReason::Io(Arc::new(e)))
-        });
-        drop(strong);
-        match result {
-            Ok(link) => {
-                first.notify_one();
-                attempt = 0;
-                link.closed().await;
-            }
-            Err(reason) => {
-                tracing::info!(endpoint = target.endpoint.as_str(), %reason, "not connected");
-                let give_up = match target.rules.budget {
-                    Budget::Once => true,
-                    Budget::Forever => false,
-                    Budget::Within(budget) => clock::mono().saturating_sub(start) >= budget,
-                };
-                if give_up && attempt == 0 {
-                    first.notify_one();
-                    return;
-                }
-            }
-        }
-        tokio::time::sleep(target.rules.retry.delay(attempt)).await;
-        attempt = attempt.saturating_add(1);
-    }
-}
-
-/// Connects a client: the first endpoint that answers, in order and within the budget.
-pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
-    let rules = shared.config.connect.rules;
-    let start = clock::mono();
-    let mut attempt = 0;
-    loop {
-        let mut last = Error::Connect { endpoint: String::new(), reason: ConnectReason::NoEndpoint };
-        for target in shared.config.connect.targets() {
-            let result = connect(shared, target).await.and_then(|established| {
-                start_link(shared, established).map_err(|e| ConnectReason::Io(Arc::new(e)))
-            });
-            match result {
-                Ok(link) => return Ok(link),
-                Err(reason) => {
-                    last = Error::Connect { endpoint: target.endpoint.as_str().to_owned(), reason }
-                }
-            }
-        }
-        let give_up = match rules.budget {
-            Budget::Once => true,
-            Budget::Forever => false,
-            Budget::Within(budget) => clock::mono().saturating_sub(start) >= budget,
-        };
-        if give_up || matches!(last, Error::Connect { reason: ConnectReason::NoEndpoint, .. }) {
-            return Err(last);
-        }
-        tokio::time::sleep(rules.retry.delay(attempt)).await;
-        attempt = attempt.saturating_add(1);
-    }
-}
-
-/// Reconnects a client whenever its link is lost, cycling through its endpoints with back-off.
-pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link>>) {
-    if let Some(link) = link {
-        link.closed().await;
-    }
-    let mut attempt = 0;
-    loop {
-        let (targets, retry) = {
-            let Some(shared) = shared.upgrade() else { return };
-            let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
-            (targets, shared.config.connect.rules.retry)
-        };
-        for target in &targets {
-            let Some(strong) = shared.upgrade() else { return };
-            if strong.is_closed() {
-                return;
-            }
-            let result = connect(&strong, target).await.and_then(|established| {
-                start_link(&strong, established).map_err(|e| ConnectReason::Io(Arc::new(e)))
-            });
-            drop(strong);
-            match result {
-                Ok(link) => {
-                    attempt = 0;
-                    link.closed().await;
-                    break;
-                }
-                Err(reason) => {
-                    tracing::info!(endpoint = target.endpoint.as_str(), %reason, "not reconnected");
-                }
-            }
-        }
-        tokio::time::sleep(retry.delay(attempt)).await;
-        attempt = attempt.saturating_add(1);
     }
 }
 

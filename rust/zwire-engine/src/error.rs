@@ -107,6 +107,9 @@ pub enum ConnectReason {
     /// This build does not speak the protocol of the endpoint.
     #[error("the protocol {0:?} is not supported")]
     Protocol(String),
+    /// There is a session with the node that answered.
+    #[error("there is a session with {0} already")]
+    Connected(zwire_proto::zenoh::ZenohId),
     /// Neither endpoints nor scouting are configured.
     #[error("no endpoint is configured and scouting is off")]
     NoEndpoint,

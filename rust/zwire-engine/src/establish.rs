@@ -1,6 +1,11 @@
 //! Turns the handshake machines over a TCP stream.
 
-use crate::{clock, error::ConnectReason, tap::TappedConnection};
+use crate::{
+    clock,
+    contacts::{Contact, Contacts},
+    error::ConnectReason,
+    tap::TappedConnection,
+};
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
 use std::sync::Arc;
@@ -22,6 +27,8 @@ pub(crate) struct Established {
     pub(crate) rest: BytesMut,
     /// Where its bytes go to as well; those so far are there.
     pub(crate) tap: Option<TappedConnection>,
+    /// The only session with that node.
+    pub(crate) contact: Contact,
 }
 
 /// A connection, and who listens in.
@@ -33,6 +40,12 @@ struct Wire {
 enum Role {
     Opener(Opener),
     Acceptor(Acceptor),
+}
+
+/// What opens or accepts must not become a second session with the same node.
+enum Gate<F> {
+    Open(Arc<Contacts>),
+    Admit(F),
 }
 
 impl Role {
@@ -59,9 +72,10 @@ pub(crate) async fn open(
     tap: Option<TappedConnection>,
     opener: Opener,
     limit: Duration,
+    contacts: &Arc<Contacts>,
 ) -> Result<Established, ConnectReason> {
-    let admit = |_: &Remote| Ok(());
-    match timeout(limit, run(Wire { stream, tap }, Role::Opener(opener), admit)).await {
+    let gate = Gate::<fn(&Remote) -> Result<Contact, CloseReason>>::Open(contacts.clone());
+    match timeout(limit, run(Wire { stream, tap }, Role::Opener(opener), gate)).await {
         Ok(result) => result,
         Err(_) => Err(ConnectReason::TimedOut(limit)),
     }
@@ -76,9 +90,10 @@ pub(crate) async fn accept(
     tap: Option<TappedConnection>,
     acceptor: Acceptor,
     limit: Duration,
-    admit: impl FnMut(&Remote) -> Result<(), CloseReason>,
+    admit: impl FnMut(&Remote) -> Result<Contact, CloseReason>,
 ) -> Result<Established, ConnectReason> {
-    match timeout(limit, run(Wire { stream, tap }, Role::Acceptor(acceptor), admit)).await {
+    let gate = Gate::Admit(admit);
+    match timeout(limit, run(Wire { stream, tap }, Role::Acceptor(acceptor), gate)).await {
         Ok(result) => result,
         // Silence is answered with silence.
         Err(_) => Err(ConnectReason::TimedOut(limit)),
@@ -88,12 +103,13 @@ pub(crate) async fn accept(
 async fn run(
     mut wire: Wire,
     mut role: Role,
-    mut admit: impl FnMut(&Remote) -> Result<(), CloseReason>,
+    mut gate: Gate<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
 ) -> Result<Established, ConnectReason> {
     // Handshake batches are small; a longer one grows the buffer up to what the framer allows.
     let mut buf = BytesMut::with_capacity(1024);
     let framer = StreamFramer::handshake();
-    let result = loop {
+    let mut contact = None;
+    let (params, contact) = loop {
         wire.flush(&mut role).await?;
         let batch = loop {
             match framer.next(&mut buf) {
@@ -108,14 +124,26 @@ async fn run(
             wire.read(&mut buf).await?;
         };
         match role.handle_batch(batch) {
-            Ok(Step::Continue) => {}
+            Ok(Step::Continue) => {
+                if let (Role::Opener(opener), Gate::Open(contacts)) = (&role, &gate)
+                    && let Some(remote) = opener.remote()
+                {
+                    match contacts.open(remote) {
+                        Ok(opened) => contact = Some(opened),
+                        Err(reason) => {
+                            wire.refuse(Some(close_reason(&reason))).await;
+                            return Err(reason);
+                        }
+                    }
+                }
+            }
             Ok(Step::Admit(remote)) => {
-                if let Role::Acceptor(acceptor) = &mut role {
+                if let (Role::Acceptor(acceptor), Gate::Admit(admit)) = (&mut role, &mut gate) {
                     match admit(&remote) {
-                        Ok(()) => {
+                        Ok(contact) => {
                             let params = acceptor.admit()?;
                             wire.flush(&mut role).await?;
-                            break params;
+                            break (params, contact);
                         }
                         Err(reason) => {
                             let error = acceptor.refuse(reason);
@@ -127,7 +155,13 @@ async fn run(
             }
             Ok(Step::Done(params)) => {
                 wire.flush(&mut role).await?;
-                break params;
+                // INIT ACK came first, and with it the contact.
+                let Some(contact) = contact.take() else { return Err(HandshakeError::NobodyWaits.into()) };
+                if let Err(reason) = contact.confirm() {
+                    wire.refuse(Some(close_reason(&reason))).await;
+                    return Err(reason);
+                }
+                break (params, contact);
             }
             Err(error) => {
                 wire.flush(&mut role).await?;
@@ -136,9 +170,17 @@ async fn run(
             }
         }
     };
-    tracing::debug!(peer = %result.remote.zid, at = ?clock::mono(), "session established");
+    tracing::debug!(peer = %params.remote.zid, at = ?clock::mono(), "session established");
     let Wire { stream, tap } = wire;
-    Ok(Established { stream, params: result, rest: buf, tap })
+    Ok(Established { stream, params, rest: buf, tap, contact })
+}
+
+/// What a node is told that answered a connection which is not wanted any more.
+fn close_reason(reason: &ConnectReason) -> CloseReason {
+    match reason {
+        ConnectReason::Handshake(error) => error.close_reason().unwrap_or(CloseReason::GENERIC),
+        _ => CloseReason::MAX_LINKS,
+    }
 }
 
 impl Wire {

@@ -7,14 +7,18 @@
 
 pub mod clock;
 pub mod config;
+mod connector;
+mod contacts;
 mod core;
 mod driver;
 pub mod error;
 mod establish;
+mod gate;
 mod gather;
 pub mod link;
 mod query;
 pub mod queue;
+mod race;
 mod reassembly;
 pub mod runtime;
 mod session;

@@ -2,6 +2,7 @@
 
 use crate::{
     config::{Config, Destination, NodeConfig, PublicationQos},
+    connector,
     core::{Core, Effects, LOCAL, Replies, Side},
     driver,
     error::Error,
@@ -19,7 +20,7 @@ use std::{
     net::SocketAddr,
     sync::{Arc, OnceLock},
 };
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{runtime::Handle, sync::oneshot};
 use zwire_proto::{
     Now,
     zenoh::{
@@ -109,7 +110,7 @@ impl Session {
             let link = {
                 let shared = shared.clone();
                 wait_for(&shared.runtime.clone(), interrupted, async move {
-                    driver::connect_client(&shared).await
+                    connector::connect_client(&shared).await
                 })?
             };
             let link = match link {
@@ -120,7 +121,7 @@ impl Session {
                     None
                 }
             };
-            let task = shared.runtime.spawn(driver::supervise_client(weak, link));
+            let task = shared.runtime.spawn(connector::supervise_client(weak, link));
             shared.adopt([task.abort_handle()]);
             return Ok(());
         }
@@ -155,25 +156,33 @@ impl Session {
                 }
             }
         }
-        let mut firsts = Vec::new();
-        for target in shared.config.connect.targets() {
-            let first = Arc::new(Notify::new());
-            let task =
-                shared.runtime.spawn(driver::keep_connected(weak.clone(), target.clone(), first.clone()));
-            shared.adopt([task.abort_handle()]);
-            firsts.push(first);
+        let mut needed = Vec::new();
+        for targets in connector::independent(shared) {
+            let (sender, first) = oneshot::channel();
+            if targets.first().is_some_and(|target| target.rules.exit_on_failure) {
+                needed.push(first);
+            }
+            let task = connector::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
+            shared.adopt([shared.runtime.spawn(task).abort_handle()]);
         }
-        // The connections that answer are up when `open` returns; the others keep being tried.
-        let delay = shared.config.scouting.delay;
-        wait_for(&shared.runtime, interrupted, async move {
-            let all = async {
-                for first in firsts {
-                    first.notified().await;
+        let (delay, expects) =
+            (shared.config.scouting.delay, shared.config.connect.targets().next().is_some());
+        let gate = shared.clone();
+        let opened = wait_for(&shared.runtime, interrupted, async move {
+            for first in needed {
+                // The task is gone when the session closes meanwhile.
+                if let Ok(Err(failures)) = first.await {
+                    return Err(connector::error_of(failures));
                 }
-            };
-            // Going on without the slow ones is what the delay is for.
-            let _ = tokio::time::timeout(delay, all).await;
-        })
+            }
+            if expects {
+                // Going on without the slow ones is what the delay is for.
+                let _ = tokio::time::timeout(delay, gate.gate.passed()).await;
+            }
+            Ok(())
+        })?;
+        shared.gate.close();
+        opened
     }
 
     fn command<R>(

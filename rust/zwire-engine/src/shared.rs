@@ -3,8 +3,10 @@
 use crate::{
     clock,
     config::NodeConfig,
-    core::{Core, Effects, NodeSide, Side, Wait},
+    contacts::{Contact, Contacts},
+    core::{Core, Effects, Heard, NodeSide, Side, Wait},
     error::Error,
+    gate::Gate,
     link::Link,
     reassembly::Pool,
     runtime::Birth,
@@ -57,6 +59,10 @@ pub(crate) struct Shared {
     pub(crate) runtime: Handle,
     pub(crate) tap: Option<Arc<Tap>>,
     pub(crate) reassembly: Arc<Pool>,
+    /// What `open` waits for.
+    pub(crate) gate: Gate,
+    /// With whom there is a session.
+    pub(crate) contacts: Arc<Contacts>,
     /// Who may come in, where a password is asked for.
     pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
     pub(crate) core: Mutex<Core>,
@@ -79,6 +85,7 @@ impl Shared {
             let pairs = users.iter().map(|(user, password)| (user.as_str().into(), password.reveal().into()));
             Arc::new(pairs.collect::<HashMap<Text, Text>>())
         });
+        let gate = Gate::new(config.open.declares);
         Arc::new_cyclic(|weak| {
             let api = Api::new(SessionConfig {
                 queries_default_timeout: config.queries_default_timeout,
@@ -113,6 +120,8 @@ impl Shared {
                 runtime,
                 tap,
                 reassembly: Arc::default(),
+                gate,
+                contacts: Contacts::new(zid),
                 users,
                 core: Mutex::new(Core::new(api, side, weak.clone())),
                 finished: Mutex::new(Vec::new()),
@@ -153,6 +162,7 @@ impl Shared {
             result
         };
         self.note_congestion(effects);
+        self.handle_events(effects);
         effects.settle(now.mono, false);
         result
     }
@@ -185,7 +195,17 @@ impl Shared {
     /// Sends on and tells consumers what was delivered.
     pub(crate) fn settle(&self, effects: &mut Effects) {
         self.note_congestion(effects);
+        self.handle_events(effects);
         effects.settle(clock::now().mono, true);
+    }
+
+    /// What the node said of others. No lock is held.
+    fn handle_events(&self, effects: &mut Effects) {
+        for event in effects.events.drain(..) {
+            match event {
+                Heard::Ready(zid) => self.gate.ready(zid),
+            }
+        }
     }
 
     fn note_congestion(&self, effects: &mut Effects) {
@@ -251,20 +271,15 @@ impl Shared {
     }
 
     /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3).
-    pub(crate) fn admit(&self, remote: &Remote) -> Result<(), CloseReason> {
-        if remote.zid == self.zid {
-            return Err(CloseReason::CONNECTION_TO_SELF);
-        }
+    pub(crate) fn admit(&self, remote: &Remote) -> Result<Contact, CloseReason> {
+        let contact = self.contacts.admit(*remote)?;
         let core = self.core.lock();
         let Side::Node(side) = &core.side else { return Err(CloseReason::GENERIC) };
-        let mut live = side.links.values().filter(|link| !link.is_closed());
-        if live.clone().any(|link| link.params.remote.zid == remote.zid) {
-            return Err(CloseReason::MAX_LINKS);
-        }
-        if live.by_ref().count() >= self.config.unicast.max_sessions {
+        let live = side.links.values().filter(|link| !link.is_closed());
+        if live.count() >= self.config.unicast.max_sessions {
             return Err(CloseReason::MAX_SESSIONS);
         }
-        Ok(())
+        Ok(contact)
     }
 
     pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>) {
@@ -283,6 +298,7 @@ impl Shared {
                 }
             }
         });
+        self.gate.gone(link.params.remote.zid);
     }
 
     /// After a command of the application: waits where something is over its bound.

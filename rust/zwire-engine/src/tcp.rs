@@ -3,6 +3,7 @@
 use crate::{
     config::{Link, Target},
     error::ConnectReason,
+    race::{STAGGER, race},
 };
 use core::time::Duration;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -19,6 +20,13 @@ const BACKLOG: i32 = 1024;
 /// A peer that vanished without a FIN is noticed by the lease; this only frees the socket of one
 /// that announced an absurd lease.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How long one address may take: the system would send SYNs for minutes, each after twice the pause of
+/// the one before, and so miss the moment at which a cable is back. Two SYNs fit in.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// Addresses of one name that are tried: as many as begin within the time of an attempt.
+const MAX_ADDRESSES: usize = 12;
 
 /// All addresses of `host:port`.
 ///
@@ -64,27 +72,25 @@ pub(crate) fn established(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
 }
 
-/// Connects to the first address of `target` that answers.
+/// Connects to the address of `target` that answers first.
 ///
 /// # Errors
 /// Why the last one did not.
 pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, ConnectReason> {
-    let mut last = ConnectReason::Unresolved;
-    for address in resolve(target.endpoint.address()).await? {
-        match connect_one(target, link, address).await {
-            Ok(stream) => return Ok(stream),
-            Err(e) => last = ConnectReason::Io(Arc::new(e)),
-        }
-    }
-    Err(last)
+    let addresses = resolve(target.endpoint.address()).await?;
+    let addresses = addresses.into_iter().take(MAX_ADDRESSES);
+    let attempts: Vec<_> = addresses.map(|address| connect_one(target, link, address)).collect();
+    race(attempts, STAGGER).await.map_err(|mut errors| {
+        errors.pop().map_or(ConnectReason::Unresolved, |e| ConnectReason::Io(Arc::new(e)))
+    })
 }
 
 async fn connect_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpStream> {
-    connect_to(address, |socket| {
+    let attempt = connect_to(address, |socket| {
         options(&SockRef::from(socket), target, link, address.is_ipv6())?;
         target.options.bind.map_or(Ok(()), |bind| socket.bind(bind))
-    })
-    .await
+    });
+    tokio::time::timeout(CONNECT_TIMEOUT, attempt).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Connects to an address with a socket as `prepare` makes it.

@@ -53,6 +53,15 @@ impl Opener {
         self.out.take()
     }
 
+    /// Who has answered, between INIT ACK and OPEN ACK.
+    #[must_use]
+    pub fn remote(&self) -> Option<Remote> {
+        match &self.state {
+            State::OpenAck(params) => Some(params.remote),
+            State::InitAck | State::Over => None,
+        }
+    }
+
     /// Takes a batch, without stream prefix.
     ///
     /// # Errors

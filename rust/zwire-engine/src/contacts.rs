@@ -1,0 +1,104 @@
+//! [`Contacts`]: with whom there is a session, for the tasks that open and accept them.
+
+use crate::error::ConnectReason;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use zwire_proto::zenoh::{
+    Remote, ZenohId,
+    discovery::{Claim, Contacts as Machine},
+    link::HandshakeError,
+    wire::CloseReason,
+};
+
+/// The nodes of which this one is a neighbour, or is about to become one.
+pub(crate) struct Contacts {
+    own: ZenohId,
+    machine: Mutex<Machine>,
+    released: Notify,
+}
+
+/// The only session with a node, from before it is agreed until its link is gone: gives it back when it
+/// is dropped.
+pub(crate) struct Contact {
+    contacts: Arc<Contacts>,
+    zid: ZenohId,
+    claim: Claim,
+}
+
+impl Contacts {
+    pub(crate) fn new(own: ZenohId) -> Arc<Self> {
+        Arc::new(Self { own, machine: Mutex::new(Machine::new(own)), released: Notify::new() })
+    }
+
+    /// A connection of ours was answered by `remote`.
+    ///
+    /// # Errors
+    /// There is a session with it, or we have found ourselves.
+    pub(crate) fn open(self: &Arc<Self>, remote: Remote) -> Result<Contact, ConnectReason> {
+        if remote.zid == self.own {
+            return Err(HandshakeError::ToSelf.into());
+        }
+        match self.machine.lock().open(remote.zid) {
+            Some(claim) => Ok(self.contact(remote.zid, claim)),
+            None => Err(ConnectReason::Connected(remote.zid)),
+        }
+    }
+
+    /// `remote` wants in.
+    ///
+    /// # Errors
+    /// There is a session with it already, or it is we.
+    pub(crate) fn admit(self: &Arc<Self>, remote: Remote) -> Result<Contact, CloseReason> {
+        if remote.zid == self.own {
+            return Err(CloseReason::CONNECTION_TO_SELF);
+        }
+        match self.machine.lock().admit(remote.zid) {
+            Some(claim) => Ok(self.contact(remote.zid, claim)),
+            None => Err(CloseReason::MAX_LINKS),
+        }
+    }
+
+    fn contact(self: &Arc<Self>, zid: ZenohId, claim: Claim) -> Contact {
+        Contact { contacts: self.clone(), zid, claim }
+    }
+
+    /// Whether there is a session with `zid`, or one is being opened.
+    pub(crate) fn contains(&self, zid: ZenohId) -> bool {
+        self.machine.lock().contains(zid)
+    }
+
+    /// Returns once there is no session with `zid`.
+    pub(crate) async fn gone(&self, zid: ZenohId) {
+        loop {
+            let released = self.released.notified();
+            tokio::pin!(released);
+            released.as_mut().enable();
+            if !self.contains(zid) {
+                return;
+            }
+            released.await;
+        }
+    }
+}
+
+impl Contact {
+    /// The other node has agreed to our connection.
+    ///
+    /// # Errors
+    /// A connection of the other node was admitted in the meantime.
+    pub(crate) fn confirm(&self) -> Result<(), ConnectReason> {
+        if self.contacts.machine.lock().confirm(self.zid, self.claim) {
+            Ok(())
+        } else {
+            Err(ConnectReason::Connected(self.zid))
+        }
+    }
+}
+
+impl Drop for Contact {
+    fn drop(&mut self) {
+        self.contacts.machine.lock().release(self.zid, self.claim);
+        self.contacts.released.notify_waiters();
+    }
+}

@@ -1,0 +1,165 @@
+//! [`Gate`]: what `open` waits for (`zenoh-behaviour` 1.4).
+
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::sync::Notify;
+use zwire_proto::zenoh::ZenohId;
+
+/// The connections that have begun while a session opens. It is open when each has failed, or when the
+/// node at its other end has told what it had to declare.
+///
+/// Once `open` has returned the gate is closed and nothing is kept any more.
+pub(crate) struct Gate {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+    /// Whether declarations are waited for, or the session alone.
+    declares: bool,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    begun: usize,
+    outstanding: usize,
+    waiting: BTreeMap<ZenohId, Vec<Ticket>>,
+    /// Nodes that were ready before anybody asked.
+    ready: BTreeSet<ZenohId>,
+}
+
+/// A connection that has begun. Dropped when nothing more is to be waited for.
+pub(crate) struct Ticket {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+impl Gate {
+    pub(crate) fn new(declares: bool) -> Self {
+        Self { state: Arc::default(), changed: Arc::default(), declares }
+    }
+
+    /// A connection begins.
+    pub(crate) fn ticket(&self) -> Ticket {
+        let mut state = self.state.lock();
+        state.begun += 1;
+        state.outstanding += 1;
+        Ticket { state: self.state.clone(), changed: self.changed.clone() }
+    }
+
+    /// There is a session with `zid`: `ticket` waits until that node is ready.
+    pub(crate) fn wait_for(&self, zid: ZenohId, ticket: Option<Ticket>) {
+        let Some(ticket) = ticket else { return };
+        let mut state = self.state.lock();
+        if self.declares && !state.closed && !state.ready.contains(&zid) {
+            state.waiting.entry(zid).or_default().push(ticket);
+        } else {
+            // The lock is not held while the ticket is dropped.
+            drop(state);
+            drop(ticket);
+        }
+    }
+
+    /// A node has told all that it had to tell at first.
+    pub(crate) fn ready(&self, zid: ZenohId) {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        state.ready.insert(zid);
+        let tickets = state.waiting.remove(&zid);
+        drop(state);
+        drop(tickets);
+    }
+
+    /// The session with a node is over.
+    pub(crate) fn gone(&self, zid: ZenohId) {
+        let mut state = self.state.lock();
+        state.ready.remove(&zid);
+        let tickets = state.waiting.remove(&zid);
+        drop(state);
+        drop(tickets);
+    }
+
+    /// Returns once a connection has begun and none is outstanding.
+    pub(crate) async fn passed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let state = self.state.lock();
+                if state.begun > 0 && state.outstanding == 0 {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.ready.clear();
+        let tickets = core::mem::take(&mut state.waiting);
+        drop(state);
+        drop(tickets);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.state.lock().outstanding -= 1;
+        self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    fn zid(number: u128) -> ZenohId {
+        ZenohId::new(number).unwrap()
+    }
+
+    async fn passes(gate: &Gate) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), gate.passed()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_opens_when_all_that_has_begun_is_ready_or_has_failed() {
+        let gate = Gate::new(true);
+        assert!(!passes(&gate).await, "nothing has begun");
+        let (a, b, c) = (gate.ticket(), gate.ticket(), gate.ticket());
+        drop(a);
+        gate.wait_for(zid(1), Some(b));
+        gate.ready(zid(2));
+        gate.wait_for(zid(2), Some(c));
+        assert!(!passes(&gate).await, "one is not ready");
+        gate.ready(zid(1));
+        assert!(passes(&gate).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_is_not_waited_for() {
+        let gate = Gate::new(true);
+        gate.wait_for(zid(1), Some(gate.ticket()));
+        assert!(!passes(&gate).await);
+        gate.gone(zid(1));
+        assert!(passes(&gate).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_may_be_enough() {
+        let gate = Gate::new(false);
+        gate.wait_for(zid(1), Some(gate.ticket()));
+        assert!(passes(&gate).await);
+        let gate = Gate::new(true);
+        gate.wait_for(zid(1), Some(gate.ticket()));
+        gate.close();
+        assert!(passes(&gate).await, "nobody waits, nothing is kept");
+    }
+}
