@@ -44,15 +44,20 @@ def python_of(implementation):
 
 
 class Peer:
-    """A child process that runs ``peer.py``."""
+    """A child process that runs ``peer.py``.
 
-    def __init__(self, implementation):
+    Args:
+        implementation: of Zenoh.
+        host: of a network of our own, whose network the process sees; ``None`` is this machine.
+    """
+
+    def __init__(self, implementation, host=None):
         self.implementation = implementation
         python, module = python_of(implementation)
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
         environment = {k: v for k, v in os.environ.items() if k not in ("ZENOH_CONFIG", "ZWIRE_CONFIG")}
         self.process = subprocess.Popen(
-            [python, str(PEER), module],
+            [*(host.namespace.prefix if host else ()), python, str(PEER), module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
@@ -128,9 +133,9 @@ class Peer:
         self.stderr.close()
 
 
-def free_port():
+def free_port(kind=socket.SOCK_STREAM):
     """A port of loopback that nobody used a moment ago."""
-    with socket.socket() as s:
+    with socket.socket(type=kind) as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 

@@ -178,6 +178,15 @@ class Node:
     def close(self):
         self.session.close()
 
+    def reset(self):
+        """Ends the session; the process is as good as new."""
+        if self.session is not None:
+            self.session.close()
+        self.session = None
+        self.things.clear()
+        self.sinks.clear()
+        self.held.clear()
+
     def info(self):
         return {
             "routers": [str(z) for z in self.session.info.routers_zid()],

@@ -1,0 +1,200 @@
+"""The cells of the interop matrix: two nodes, one link between them, and what they have to do over it.
+
+A cell is (link, our role, their role, who listens). Its two nodes do the same to each other at the same time:
+publish, ask, watch tokens, follow the matching status. So each cell covers both directions.
+"""
+
+import contextlib
+import dataclasses
+import socket
+import threading
+
+from interop.harness import ECLIPSE, QUIET, ZWIRE, Peer, eventually, free_port
+from network.relay import Relay
+
+ROLES = ("client", "peer", "router")
+
+# Larger than one batch on every link, so it travels in fragments.
+LARGE = 150_000
+# Low latency knows no fragments: what does not fit into a batch is not sent.
+WHOLE = 40_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """One column of the matrix.
+
+    Args:
+        name: of the column.
+        endpoint: of the listener, with ``{port}`` and ``{folder}`` to fill in.
+        settings: both sides need them.
+        transport: of the port, where there is one.
+        tls: whether certificates are used: ``""``, ``"server"`` or ``"both"``.
+        fragments: whether a message may be larger than a batch.
+    """
+
+    name: str
+    endpoint: str
+    settings: dict = dataclasses.field(default_factory=dict)
+    transport: socket.SocketKind = socket.SOCK_STREAM
+    tls: str = ""
+    fragments: bool = True
+
+    @property
+    def large(self):
+        return LARGE if self.fragments else WHOLE
+
+
+LOW_LATENCY = {"transport/unicast/lowlatency": True, "transport/unicast/qos/enabled": False}
+COMPRESSION = {"transport/unicast/compression/enabled": True}
+
+LINKS = {
+    link.name: link
+    for link in (
+        Link("tcp", "tcp/127.0.0.1:{port}"),
+        Link("udp", "udp/127.0.0.1:{port}", transport=socket.SOCK_DGRAM),
+        Link("tls", "tls/localhost:{port}", tls="server"),
+        Link("mtls", "tls/localhost:{port}", tls="both"),
+        Link("ws", "ws/127.0.0.1:{port}"),
+        Link("quic", "quic/localhost:{port}", transport=socket.SOCK_DGRAM, tls="server"),
+        Link("unix", "unixsock-stream/{folder}/{port}.sock"),
+        Link("lowlatency", "tcp/127.0.0.1:{port}", LOW_LATENCY, fragments=False),
+        Link("compression", "tcp/127.0.0.1:{port}", COMPRESSION),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One test of the matrix."""
+
+    link: str
+    ours: str
+    theirs: str
+    # Which of the two listens.
+    listener: str
+    foreign: str = ECLIPSE
+
+    def __str__(self):
+        ours, theirs = f"zwire_{self.ours}", f"{self.foreign}_{self.theirs}"
+        near, far = (theirs, ours) if self.listener == ZWIRE else (ours, theirs)
+        return f"{self.link}-{near}-to-{far}"
+
+
+def listeners(ours, theirs):
+    """Who can listen: a client never does, and two clients have nobody to connect to."""
+    return [side for side, role in ((ZWIRE, ours), ("foreign", theirs)) if role != "client"]
+
+
+def cells(links, foreign=ECLIPSE, roles=None):
+    """All cells of these columns."""
+    return [
+        Cell(link, ours, theirs, listener, foreign)
+        for link in links
+        for ours in ROLES
+        for theirs in ROLES
+        for listener in listeners(ours, theirs)
+        if roles is None or (ours, theirs) in roles
+    ]
+
+
+class Pool:
+    """Processes that one test after the other uses; one in which a test failed is not used again."""
+
+    def __init__(self, folder, authority):
+        self.folder = folder
+        self.authority = authority
+        self.idle = {}
+        self.lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def peers(self, *implementations):
+        """That many idle processes, without sessions."""
+        taken = [self._take(name) for name in implementations]
+        try:
+            yield taken
+            for peer in taken:
+                peer.send("reset")
+            for peer in taken:
+                peer.answer()
+        except BaseException:
+            for peer in taken:
+                peer.kill()
+                peer.end()
+            raise
+        with self.lock:
+            for peer in taken:
+                self.idle.setdefault(peer.implementation, []).append(peer)
+
+    def _take(self, name):
+        with self.lock:
+            if self.idle.get(name):
+                return self.idle[name].pop()
+        return Peer(name)
+
+    def end(self):
+        for peers in self.idle.values():
+            for peer in peers:
+                peer.end()
+
+    def endpoint(self, link, port=None):
+        """A place of this kind; without a port, one where nobody listens yet."""
+        return link.endpoint.format(port=port or free_port(link.transport), folder=self.folder)
+
+    @contextlib.contextmanager
+    def relayed(self, cell, **options):
+        """A relay to where the listener of this cell will be."""
+        with Relay(free_port(LINKS[cell.link].transport), **options) as relay:
+            yield relay
+
+    def settings(self, link, mode, listen=(), connect=()):
+        """What a node of this mode is configured with."""
+        settings = {
+            **QUIET,
+            **link.settings,
+            "mode": mode,
+            "listen/endpoints": list(listen),
+            "connect/endpoints": list(connect),
+        }
+        if mode == "router":
+            # A router waits so long before `open` returns, for nothing that a test needs.
+            settings["scouting/delay"] = 0
+        if link.tls:
+            settings.update(self.authority.settings(both=link.tls == "both"))
+        return settings
+
+
+class Meeting:
+    """The two nodes of a cell, connected; through a relay if there is one."""
+
+    def __init__(self, pool, cell, ours, theirs, relay=None):
+        self.cell = cell
+        self.link = LINKS[cell.link]
+        self.nodes = (ours, theirs)
+        ours.role, theirs.role = cell.ours, cell.theirs
+        ours.word, theirs.word = "ours", "theirs"
+        ours.other, theirs.other = theirs, ours
+        far, near = (ours, theirs) if cell.listener == ZWIRE else (theirs, ours)
+        endpoint = pool.endpoint(self.link, relay.target if relay else None)
+        far.opened = far.open(settings=pool.settings(self.link, far.role, listen=[endpoint]))
+        if relay:
+            endpoint = pool.endpoint(self.link, relay.port)
+        near.opened = near.open(settings=pool.settings(self.link, near.role, connect=[endpoint]))
+        eventually("both know each other", lambda: self.known(ours) and self.known(theirs))
+
+    def known(self, node):
+        """Whether the other one is a neighbour of this one, in its role."""
+        other = node.other
+        info = node.info()
+        return info["routers"] if other.role == "router" else info["peers"] if other.role == "peer" else True
+
+    def each(self, op, **fields):
+        """The same command to both at once; a callable field is asked for its value at each node."""
+        return each(self.nodes, op, **fields)
+
+
+def each(nodes, op, **fields):
+    """The same command to all at once; a callable field gives its value for each node."""
+    for node in nodes:
+        node.send(op, **{k: v(node) if callable(v) else v for k, v in fields.items()})
+    return [node.answer() for node in nodes]

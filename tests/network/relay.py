@@ -1,0 +1,131 @@
+"""A relay of TCP connections: at a limited rate, or a hole that swallows everything; it remembers bytes.
+
+It works where no network can be made and no kernel shapes traffic, and is exact about bytes: what a sender
+has written and the relay has not taken is in the sender's socket, as behind a slow link.
+"""
+
+import contextlib
+import selectors
+import socket
+import threading
+import time
+
+# What is in flight in a direction: as much as a short queue of a router would hold.
+CHUNK = 16 * 1024
+# How often a limited or held direction looks again.
+PERIOD = 0.002
+
+
+class _Direction:
+    """Bytes from one socket to the other."""
+
+    def __init__(self, relay, source, sink, seen):
+        self.relay = relay
+        self.source = source
+        self.sink = sink
+        self.seen = seen
+        # When the last byte so far has passed at the relay's rate.
+        self.free = time.monotonic()
+
+    def run(self):
+        with contextlib.suppress(OSError), selectors.DefaultSelector() as ready:
+            ready.register(self.source, selectors.EVENT_READ)
+            while not self.relay.ended:
+                wait = self.free - time.monotonic()
+                if self.relay.held or wait > 0:
+                    time.sleep(min(max(wait, PERIOD), 0.1))
+                    continue
+                if not ready.select(0.1) or self.relay.held:
+                    continue
+                data = self.source.recv(CHUNK)
+                if not data:
+                    break
+                if self.relay.rate:
+                    now = time.monotonic()
+                    self.free = max(self.free, now - PERIOD) + len(data) * 8 / self.relay.rate
+                if len(self.seen) < self.relay.remember:
+                    self.seen += data
+                self.relay.bytes += len(data)
+                self.sink.sendall(data)
+        for s in (self.source, self.sink):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+
+class Relay:
+    """Connections to ``port`` go on to another port of loopback.
+
+    Args:
+        target: the port that connections go on to.
+        rate: bits per second in each direction; ``None`` is as fast as it goes.
+        remember: how many bytes of each direction of each connection are kept in ``seen``.
+    """
+
+    def __init__(self, target, rate=None, remember=0):
+        self.target = target
+        self.rate = rate
+        self.remember = remember
+        self.held = self.ended = False
+        self.bytes = 0
+        # Per connection: what the caller said, what it was told.
+        self.seen = []
+        self.sockets = []
+        self.threads = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(0.05)
+        self.port = self.listener.getsockname()[1]
+        # Always the first: it starts the others.
+        self._start(self._accept)
+
+    def _start(self, target):
+        thread = threading.Thread(target=target, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def _accept(self):
+        while not self.ended:
+            try:
+                near, _ = self.listener.accept()
+            except TimeoutError:
+                continue
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target), 5)
+            except OSError:
+                near.close()
+                continue
+            for s in (near, far):
+                s.settimeout(None)
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # A small buffer: what waits should wait at the sender.
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * CHUNK)
+            said, told = bytearray(), bytearray()
+            self.seen.append((said, told))
+            self.sockets += [near, far]
+            self._start(_Direction(self, near, far, said).run)
+            self._start(_Direction(self, far, near, told).run)
+
+    def hold(self):
+        """Takes nothing and passes nothing on from now on; connections stay."""
+        self.held = True
+
+    def go_on(self):
+        self.held = False
+
+    def end(self):
+        """Closes everything."""
+        self.ended = True
+        self.threads[0].join(10)
+        self.listener.close()
+        for s in self.sockets:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads[1:]:
+            thread.join(5)
+        for s in self.sockets:
+            s.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
