@@ -1,5 +1,6 @@
 //! What a node is told before it starts.
 
+use super::FaceId;
 use crate::{
     Text,
     zenoh::{WhatAmI, ZenohId},
@@ -32,8 +33,15 @@ pub enum FaceKind {
     Local,
     /// A link, or several that carry one transport, to one other node.
     Unicast,
-    /// A member of a multicast group.
-    Multicast,
+    /// A multicast group: what is sent to it, all members hear. Its remote is ourselves, and nothing
+    /// comes from it.
+    Group,
+    /// A member of that group, from which things come. Nothing is sent to it alone. It goes down before
+    /// its group does.
+    Member {
+        /// The face of the group.
+        group: FaceId,
+    },
 }
 
 /// What a node tells its neighbours of each other (`zenoh-behaviour` 1.7).

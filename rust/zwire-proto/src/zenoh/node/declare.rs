@@ -48,6 +48,8 @@ impl Node {
                     QueryableInfo::default(),
                 );
             }
+            // Nobody can be asked in a group.
+            Declaration::Queryable { .. } if face.region == Region::Members => self.stats.ignored += 1,
             Declaration::Queryable { id, key, info } => {
                 return self.declare(from, declare.interest_id, Kind::Queryable, id, &key, info);
             }
@@ -73,7 +75,7 @@ impl Node {
         Ok(())
     }
 
-    fn declare(
+    pub(super) fn declare(
         &mut self,
         from: FaceId,
         interest_id: Option<u32>,
@@ -194,6 +196,9 @@ impl Node {
     fn tells(&self, kind: Kind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         if from.0 == to.0 {
             return kind == Kind::Token && to.1.region == Region::Clients;
+        }
+        if kind == Kind::Queryable && to.1.region == Region::Group {
+            return false;
         }
         relays(self.config.mode, from, to)
     }

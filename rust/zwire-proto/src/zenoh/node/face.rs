@@ -3,6 +3,7 @@
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
     gateway::Forwarded,
+    group::InGroup,
     routes::RouteCache,
     tables::{EntityId, Kind, ResourceId},
     trie,
@@ -42,6 +43,10 @@ pub(super) enum Region {
     Peers,
     /// Routers: the gateways of a peer. Between routers nothing is passed on yet.
     Routers,
+    /// Multicast groups, to which things go.
+    Group,
+    /// Members of multicast groups, from which things come.
+    Members,
 }
 
 /// An interest in what is declared from now on.
@@ -85,6 +90,7 @@ pub(super) struct Face {
     /// Whether the face's own declarations are all known. Until then everything is sent to it.
     pub(super) finalized: bool,
     pub(super) up_since: Duration,
+    pub(super) in_group: InGroup,
 
     /// The numbers that the face gave to keys.
     keys: BTreeMap<u16, KeyExpr>,
@@ -126,6 +132,8 @@ impl Face {
     ) -> Self {
         let region = match remote.whatami {
             _ if kind == FaceKind::Local => Region::Clients,
+            _ if kind == FaceKind::Group => Region::Group,
+            _ if matches!(kind, FaceKind::Member { .. }) => Region::Members,
             WhatAmI::Client => Region::Clients,
             WhatAmI::Peer => Region::Peers,
             WhatAmI::Router => Region::Routers,
@@ -133,7 +141,15 @@ impl Face {
         Self {
             remote,
             region,
-            told_all: mode == NodeMode::Peer && region != Region::Clients,
+            told_all: match region {
+                Region::Peers | Region::Routers => mode == NodeMode::Peer,
+                Region::Group => true,
+                Region::Clients | Region::Members => false,
+            },
+            in_group: InGroup {
+                group: if let FaceKind::Member { group } = kind { Some(group) } else { None },
+                ..InGroup::default()
+            },
             finalized: !(mode == NodeMode::Peer && region == Region::Peers),
             up_since: now,
             keys: BTreeMap::new(),
@@ -340,6 +356,13 @@ pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face))
         return false;
     }
     match (mode, from.1.region, to.1.region) {
+        // A group is heard through its members, who are told what they are told as a group.
+        (_, _, Region::Members) | (_, Region::Members | Region::Group, Region::Group) => false,
+        (_, Region::Clients, Region::Group) | (_, Region::Members | Region::Group, Region::Clients) => true,
+        // Who is in both has said it, or has heard it, in both.
+        (NodeMode::Router, Region::Peers, Region::Group) => !from.1.in_group.twice,
+        (NodeMode::Router, Region::Members | Region::Group, Region::Peers) => !to.1.in_group.twice,
+        (_, Region::Members | Region::Group, _) | (_, _, Region::Group) => false,
         (_, Region::Clients, Region::Clients) => true,
         (NodeMode::Router, Region::Clients, Region::Peers)
         | (NodeMode::Router, Region::Peers, Region::Clients) => true,

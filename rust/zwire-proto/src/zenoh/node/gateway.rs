@@ -40,6 +40,9 @@ pub(super) enum Fate {
 impl Face {
     /// Whether somebody at the face may want something on `key` without a declaration that says so.
     pub(super) fn may_want(&self, kind: Kind, key: &KeyExpr) -> bool {
+        if self.region == Region::Group {
+            return self.in_group.wanted && kind == Kind::Subscriber;
+        }
         if self.is_gateway() {
             // Silence means "nobody" only about a key that was asked for.
             let silent = |f: &Forwarded| {

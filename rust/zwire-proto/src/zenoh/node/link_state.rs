@@ -100,7 +100,7 @@ impl Node {
         let neighbours: Vec<_> = self
             .faces
             .iter()
-            .filter(|(_, face)| face.region != Region::Clients)
+            .filter(|(_, face)| matches!(face.region, Region::Peers | Region::Routers))
             .map(|(id, face)| (*id, face.region, face.remote))
             .collect();
         let mut list = vec![LinkState {

@@ -13,6 +13,7 @@
 //! | `query` | requests, answers, ends |
 //! | `link_state` | who is linked to whom |
 //! | `gateway` | a peer and the router that it looks to |
+//! | `group` | multicast groups: who hears us only there |
 //!
 //! Between routers nothing is passed on yet: a link to another router is kept open, what comes on it
 //! is ignored, and its requests end at once.
@@ -23,6 +24,7 @@ mod error;
 mod event;
 mod face;
 mod gateway;
+mod group;
 mod interest;
 mod link_state;
 mod push;
@@ -48,6 +50,7 @@ use crate::{Now, Text};
 use core::{fmt, time::Duration};
 use event::Events;
 use face::{Face, Region};
+use group::Groups;
 use query::Queries;
 use std::collections::{BTreeMap, VecDeque};
 use tables::Tables;
@@ -85,6 +88,7 @@ pub struct Node {
     queries: Queries,
     /// Interests whose D_FINAL waits for others, by asker and interest id.
     waiting: WaitingRoom,
+    groups: Groups,
     hlc: Option<Hlc>,
     link_state_sn: u64,
     out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
@@ -102,6 +106,7 @@ impl Node {
             version: 0,
             queries: Queries::default(),
             waiting: WaitingRoom::default(),
+            groups: Groups::default(),
             hlc: config.timestamping.then(|| Hlc::new(config.zid)),
             link_state_sn: 0,
             out: VecDeque::new(),
@@ -123,6 +128,7 @@ impl Node {
         if told_all {
             self.tell_all(id);
         }
+        self.join_groups(now, id);
         match region {
             // Until it hears this a peer sends us everything.
             Region::Peers if told_all => self.send_declare(id, Some(0), Declaration::Final),
@@ -148,7 +154,8 @@ impl Node {
         self.faces.remove(&id);
         self.events.forget(id);
         self.version += 1;
-        if region != Region::Clients {
+        self.leave_groups(id);
+        if matches!(region, Region::Peers | Region::Routers) {
             self.tell_links();
         }
     }
@@ -164,7 +171,13 @@ impl Node {
         message: NetworkMessage,
         reliability: Reliability,
     ) -> Result<(), FaceError> {
+        let member = self.faces.get(&id).is_some_and(|face| face.region == Region::Members);
         match message {
+            // To these there would be answers, and no way back.
+            NetworkMessage::Request(_) | NetworkMessage::Interest(_) if member => {
+                self.stats.ignored += 1;
+                Ok(())
+            }
             NetworkMessage::Push(_) => self.handle_push(now, id, message, reliability),
             NetworkMessage::Request(request) => self.handle_request(now, id, request, reliability),
             NetworkMessage::Response(response) => self.handle_response(id, response, reliability),
@@ -179,6 +192,7 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Now) {
         self.expire_queries(now);
         self.expire_interests(now);
+        self.retell_groups(now);
     }
 
     /// The node listens at other places than before: its neighbours are told. The first call, after the
@@ -211,7 +225,10 @@ impl Node {
     /// When [`Self::handle_timeout`] wants to be called, on the monotonic clock.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        [self.queries.next_deadline(), self.waiting.next_deadline()].into_iter().flatten().min()
+        [self.queries.next_deadline(), self.waiting.next_deadline(), self.groups.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The configuration.

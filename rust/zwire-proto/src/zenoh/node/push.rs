@@ -55,6 +55,11 @@ impl Node {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
         let NetworkMessage::Push(push) = &mut *message else { return Ok(()) };
         self.stats.pushes_in += 1;
+        // What comes here as well as over a link of its own.
+        if face.in_group.twice && face.region == Region::Members {
+            self.stats.ignored += 1;
+            return Ok(());
+        }
         if !stamp(now, &mut self.hlc, &self.config, &mut self.stats, &mut push.body) {
             return Ok(());
         }

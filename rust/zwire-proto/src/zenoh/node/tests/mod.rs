@@ -4,6 +4,7 @@
 mod bounds;
 mod data;
 mod declarations;
+mod groups;
 mod interests;
 mod net;
 mod peers;
