@@ -26,6 +26,11 @@ BLOCKED = {
     "iteration of a querier": "list(session.declare_querier('hold', timeout=60).get())",
     "recv of a matching listener": "p = session.declare_publisher('p'); p.declare_matching_listener().recv()",
     "recv of a liveliness subscriber": "session.liveliness().declare_subscriber('t').recv()",
+    "a wait for a hub that knows": "stop()\nsub.wait_ready()",
+    "a wait for the session": "stop()\nsession.ready(60)",
+    "a wait for what was published": "stop()\nsession.flush()",
+    "a wait for a subscriber": "session.declare_publisher('nobody').wait_matching()",
+    "a wait for a queryable": "session.declare_querier('nobody').wait_matching(timeout=60)",
     "a queue of a callback": (
         "import queue; q = queue.Queue(); session.declare_subscriber('q', (q.put, q)).handler.get()"
     ),
@@ -64,7 +69,10 @@ BLOCKED = {
 INTERRUPTED = """
 import signal
 hub_pid = int(sys.argv[2])
-stop = lambda: os.kill(hub_pid, signal.SIGSTOP)
+def stop():
+    os.kill(hub_pid, signal.SIGSTOP)
+    # It is not our child, so nobody says when its last thread stands still.
+    time.sleep(0.1)
 # Nothing but Ctrl-C may end a wait here.
 session = client(
     transport__link__tx__queue__congestion_control__block__wait_before_close=60_000_000,
@@ -99,7 +107,7 @@ def test_ctrl_c_ends_it(call, program):
     line = process.stdout.readline()
     assert line == "ready\n", line + "".join(process.rest(PATIENCE))
     # Long enough to be in the call, and for those under block to have filled everything.
-    time.sleep(0.5 if "stop()" in call else 0.2)
+    time.sleep(0.6 if "stop()" in call else 0.2)
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     line = process.stdout.readline()

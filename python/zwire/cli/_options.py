@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import sys
 from pathlib import Path
@@ -214,11 +213,9 @@ def say(line: str) -> None:
 def settle(session: zenoh.Session) -> None:
     """Wait until the hub knows what was declared, so that a person may rely on what is said next.
 
-    Asks something that nobody answers: the hub ends such a query itself, and it takes what comes over a link
-    in order. A hub that does not answer in time is waited for no longer: it hears of it when it can.
+    A hub that does not answer in time is waited for no longer: it hears of it when it can.
     """
-    for _ in session.get(f"@zwire/barrier/{os.urandom(8).hex()}", timeout=2.0):
-        pass
+    session.ready(timeout=2.0)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zwire import zenoh
-from zwire.demo.hub import client, confirm
+from zwire.demo.hub import CONFIRM_TIMEOUT, client
 
 if TYPE_CHECKING:
     from zwire.zenoh import Publisher, Query, Session
@@ -183,12 +183,12 @@ def main(text: str) -> int:
     threading.Thread(target=_orders, args=(go, stop), daemon=True).start()
     with client(settings.endpoint) as session:
         process = Process(settings, session)
-        confirm(session)
+        session.flush(timeout=CONFIRM_TIMEOUT)
         _say("ready")
         if not go.wait(PATIENCE) or stop.is_set():
             return 1
         process.publish(stop)
-        confirm(session)
+        session.flush(timeout=CONFIRM_TIMEOUT)
         _say("sent", counts=process.sent, bytes=process.bytes)
         stop.wait(PATIENCE)
     return 0

@@ -7,12 +7,14 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from zwire import zenoh
-from zwire.errors import LinkClosed, TimedOut
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zwire.zenoh import Session
+
+CONFIRM_TIMEOUT = 30.0
+"""Seconds in which the hub has to confirm what it was sent."""
 
 _TAP_WAITS = 1.0
 """Seconds that bytes wait in the tap at most, if others follow them."""
@@ -42,33 +44,9 @@ class Hub:
         The tap writes what has waited for a second, together with the next bytes that cross the wire.
         """
         time.sleep(_TAP_WAITS + 0.1)
-        confirm(session)
+        session.flush(timeout=CONFIRM_TIMEOUT)
 
 
 def client(endpoint: str) -> Session:
     """Open a session with the hub."""
     return zenoh.open({"mode": "client", "connect/endpoints": [endpoint]})
-
-
-def confirm(session: Session, timeout: float = 30.0) -> None:
-    """Wait until the hub has taken everything that this session has sent and declared.
-
-    The hub itself ends a query that nobody can answer, and takes what comes over a link in order; the lowest
-    priority goes last.
-
-    Raises:
-        LinkClosed: The link was lost.
-        TimedOut: The hub did not answer in time.
-    """
-    replies = session.get(
-        f"demo/nobody/{os.getpid()}",
-        timeout=timeout,
-        priority=zenoh.Priority.BACKGROUND,
-        congestion_control=zenoh.CongestionControl.BLOCK,
-    )
-    for _ in replies:
-        pass
-    if replies.end == "timed_out":
-        raise TimedOut(f"the hub has not answered within {timeout:g} s", seconds=timeout)
-    if replies.end == "link_lost":
-        raise LinkClosed("the link to the hub was lost", by_peer=True)

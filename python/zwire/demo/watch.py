@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from zwire.demo.counts import KINDS, Tally
 from zwire.demo.fleet import NUMBER
-from zwire.demo.hub import client, confirm
+from zwire.demo.hub import CONFIRM_TIMEOUT, client
 
 if TYPE_CHECKING:
     from zwire.demo.counts import Tallies
@@ -28,7 +28,7 @@ class _Taker:
         self._session = client(endpoint)
         self._subscriber = self._session.declare_subscriber(key)
         # The hub knows of it before anybody publishes.
-        confirm(self._session)
+        self._session.flush(timeout=CONFIRM_TIMEOUT)
         self._changed = threading.Condition()
         self._count = 0
         self._stop = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
@@ -180,27 +179,15 @@ class Sender:
         return PutSummary(self.rows, self.bytes, dropped, time.monotonic() - self.start)
 
     def _confirm(self) -> None:
-        """Ask something that nobody answers.
-
-        The hub ends such a query itself, and it takes what comes over a link in order. The lowest priority
-        goes last, so that everything else is through when the end of the query comes back.
-        """
-        from zwire import zenoh
-
         seconds = self.options.confirm_timeout
-        # No wild key matches a chunk that begins with @, so no queryable of an application is asked.
-        replies = self.session.get(
-            f"@zwire/barrier/{os.urandom(8).hex()}",
-            timeout=seconds,
-            priority=zenoh.Priority.BACKGROUND,
-            congestion_control=zenoh.CongestionControl.BLOCK,
-        )
-        for _ in replies:
-            pass
-        if replies.end == "timed_out":
-            raise TimedOut(f"the hub has not confirmed {self.rows} rows within {seconds} s", seconds=seconds)
-        if replies.end == "link_lost":
-            raise LinkClosed(f"the link was lost before the hub had confirmed {self.rows} rows", by_peer=True)
+        try:
+            self.session.flush(timeout=seconds)
+        except TimedOut:
+            problem = f"the hub has not confirmed {self.rows} rows within {seconds} s"
+            raise TimedOut(problem, seconds=seconds) from None
+        except LinkClosed:
+            problem = f"the link was lost before the hub had confirmed {self.rows} rows"
+            raise LinkClosed(problem, by_peer=True) from None
 
 
 def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:

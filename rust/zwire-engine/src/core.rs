@@ -18,8 +18,8 @@ use zwire_proto::{
         KeyExpr, Priority, Qos, Reliability, ZenohId,
         node::{FaceId, Node, NodeEvent},
         session::{
-            DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication, Published, Reply, Sample,
-            Session, SessionError,
+            BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
+            Published, Reply, Sample, Session, SessionError,
         },
         wire::{CloseReason, NetworkMessage, PushBody, ResponseFinal},
     },
@@ -70,6 +70,8 @@ pub(crate) struct Effects {
     pub(crate) events: Vec<Heard>,
     /// A lane was full.
     pub(crate) congested: bool,
+    /// Something happened that a [`Watch`](crate::watch::Watch) may wait for.
+    pub(crate) told: bool,
     garbage: Vec<Garbage>,
 }
 
@@ -187,6 +189,8 @@ pub(crate) struct Core {
     pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
     pub(crate) gets: HashMap<GetId, Replies>,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
+    /// Barriers that somebody waits for, and how they ended.
+    pub(crate) barriers: HashMap<BarrierId, Option<BarrierEnd>>,
     // Emptied by `pump`, kept for their memory.
     events: VecDeque<Event>,
     from_api: VecDeque<(NetworkMessage, Reliability)>,
@@ -203,6 +207,7 @@ impl Core {
             queries: HashMap::new(),
             gets: HashMap::new(),
             matching: HashMap::new(),
+            barriers: HashMap::new(),
             events: VecDeque::new(),
             from_api: VecDeque::new(),
             from_node: VecDeque::new(),
@@ -222,6 +227,7 @@ impl Core {
         if matches!(message, NetworkMessage::Push(_)) {
             return self.handle_push(now, face, message, reliability, effects);
         }
+        effects.told = true;
         let message = core::mem::replace(message, NOTHING);
         let result = match &mut self.side {
             Side::Client(_) => {
@@ -429,7 +435,26 @@ impl Core {
                     queue.signal();
                 }
             }
+            Event::Passed { barrier, end } => {
+                effects.told = true;
+                if let Some(slot) = self.barriers.get_mut(&barrier) {
+                    *slot = Some(end);
+                }
+            }
         }
+    }
+
+    /// How many are at the other end of a publisher or querier, as far as this node knows.
+    pub(crate) fn count_matching(&self, id: EntityId) -> Option<usize> {
+        let matches = self.api.matches(id)?;
+        let remote = match &self.side {
+            Side::Client(_) => matches.remote,
+            Side::Node(_) if !matches.wants_remote => 0,
+            Side::Node(side) => {
+                side.node.count_matching(LOCAL, matches.queryables, &matches.key, matches.only_complete)
+            }
+        };
+        Some(matches.local + remote)
     }
 
     /// The established links.

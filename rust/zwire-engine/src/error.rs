@@ -77,6 +77,9 @@ pub enum Error {
         /// How long.
         after: Duration,
     },
+    /// The link went while something was under way on it.
+    #[error("the link was lost, or there is none: what was under way may be lost")]
+    LinkLost,
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -26,6 +26,7 @@ mod shared;
 mod stats;
 mod tap;
 mod tcp;
+mod watch;
 pub mod zmtp;
 pub mod zre;
 

@@ -13,6 +13,7 @@ use crate::{
     shared::Shared,
     tap::Tap,
     tcp,
+    watch::Missed,
 };
 use core::time::Duration;
 use std::{
@@ -27,8 +28,8 @@ use zwire_proto::{
         KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::FaceKind,
         session::{
-            EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
-            QueryableOptions, Sample, SubscriberOptions,
+            Barrier, BarrierEnd, EntityId, Get, Locality, Publication, Published, PublisherOptions,
+            QuerierOptions, QueryableOptions, Sample, SubscriberOptions,
         },
         wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
     },
@@ -199,7 +200,10 @@ impl Session {
 
     fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
         // Declarations are few and travel on Control: they never wait.
-        self.command(&mut || false, |core, now, _| f(core, now))
+        self.command(&mut || false, |core, now, effects| {
+            effects.told = true;
+            f(core, now)
+        })
     }
 
     /// The entry of `qos/publication` for a key: the first that includes it.
@@ -325,6 +329,7 @@ impl Session {
     /// See [`Error`].
     pub fn undeclare(&self, id: EntityId) -> Result<(), Error> {
         self.command(&mut || false, |core, now, effects| {
+            effects.told = true;
             core.api.undeclare(now, id)?;
             core.pump(now, effects);
             core.forget(id, effects);
@@ -472,6 +477,73 @@ impl Session {
         self.shared.core.lock().api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })
     }
 
+    /// Waits until all neighbours have taken what was sent to them: declarations, or everything.
+    ///
+    /// A client without a link waits for one; a neighbour that comes while this waits is not waited for.
+    /// A router has no neighbour to wait for: its own tables are what its clients and peers rely on.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::LinkLost`] if publications may be lost with the link; see [`Error`].
+    pub fn barrier(
+        &self,
+        what: Barrier,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let id = self.command(&mut || false, |core, now, _| {
+            let id = core.api.barrier(now, what)?;
+            core.barriers.insert(id, None);
+            Ok(id)
+        })?;
+        let shared = &self.shared;
+        let end = shared.watch.wait(timeout, interrupted, || {
+            let mut core = shared.core.lock();
+            let end = core.barriers.get(&id).copied().flatten()?;
+            core.barriers.remove(&id);
+            Some(end)
+        });
+        match end {
+            Ok(BarrierEnd::Passed) => Ok(()),
+            Ok(BarrierEnd::LinkLost) => Err(Error::LinkLost),
+            Ok(BarrierEnd::Closed) => Err(Error::Closed),
+            Err(missed) => {
+                let mut core = shared.core.lock();
+                core.barriers.remove(&id);
+                core.api.forget_barrier(id);
+                Err(missed_error(missed, "the answer of the neighbours", timeout))
+            }
+        }
+    }
+
+    /// Waits until at least `n` subscribers are known for a publisher, or queryables for a querier.
+    ///
+    /// The declarations of this session and of each neighbour count one by one, but a client knows the
+    /// world by one link, and is told of each key expression once.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; see [`Error`].
+    pub fn wait_matching(
+        &self,
+        id: EntityId,
+        n: usize,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let shared = &self.shared;
+        shared.check()?;
+        let what = "publisher or querier";
+        let found = shared.watch.wait(timeout, interrupted, || {
+            if shared.is_closed() {
+                return Some(Err(Error::Closed));
+            }
+            match shared.core.lock().count_matching(id) {
+                None => Some(Err(Error::Undeclared { what })),
+                Some(known) => (known >= n).then_some(Ok(())),
+            }
+        });
+        found.unwrap_or_else(|missed| Err(missed_error(missed, "the match", timeout)))
+    }
+
     /// Changes of [`Self::matching`] come in the queue, the first at once if there is a counterpart already.
     ///
     /// # Errors
@@ -576,6 +648,13 @@ impl Session {
     #[must_use]
     pub fn is_congested(&self, priority: Priority) -> bool {
         self.links().iter().any(|link| link.is_congested(priority))
+    }
+}
+
+fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -> Error {
+    match missed {
+        Missed::TimedOut => Error::TimedOut { what, after: timeout.unwrap_or_default() },
+        Missed::Interrupted => Error::Interrupted,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     reassembly::Pool,
     runtime::Birth,
     tap::Tap,
+    watch::Watch,
 };
 use core::{
     cell::Cell,
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     /// The deadline that the timer task waits for, in microseconds.
     armed: AtomicU64,
     pub(crate) timer: Arc<Notify>,
+    pub(crate) watch: Watch,
     tasks: Mutex<Vec<AbortHandle>>,
     closed: AtomicBool,
     pub(crate) listening: Mutex<Vec<SocketAddr>>,
@@ -128,6 +130,7 @@ impl Shared {
                 congested: AtomicBool::new(false),
                 armed: AtomicU64::new(u64::MAX),
                 timer: Arc::new(Notify::new()),
+                watch: Watch::default(),
                 tasks: Mutex::new(Vec::new()),
                 closed: AtomicBool::new(false),
                 listening: Mutex::new(Vec::new()),
@@ -161,7 +164,7 @@ impl Shared {
             self.arm(&core);
             result
         };
-        self.note_congestion(effects);
+        self.note(effects);
         self.handle_events(effects);
         effects.settle(now.mono, false);
         result
@@ -194,7 +197,7 @@ impl Shared {
 
     /// Sends on and tells consumers what was delivered.
     pub(crate) fn settle(&self, effects: &mut Effects) {
-        self.note_congestion(effects);
+        self.note(effects);
         self.handle_events(effects);
         effects.settle(clock::now().mono, true);
     }
@@ -208,7 +211,10 @@ impl Shared {
         }
     }
 
-    fn note_congestion(&self, effects: &mut Effects) {
+    fn note(&self, effects: &mut Effects) {
+        if core::mem::take(&mut effects.told) {
+            self.watch.notify();
+        }
         if core::mem::take(&mut effects.congested) {
             self.congested.store(true, Ordering::Release);
         }
@@ -284,6 +290,7 @@ impl Shared {
 
     pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>) {
         let mut effects = Effects::default();
+        effects.told = true;
         self.with_core(&mut effects, |core, now, _| match &mut core.side {
             Side::Client(slot) => {
                 // A newer link may have taken its place already.
@@ -357,6 +364,7 @@ impl Shared {
             return;
         }
         let mut effects = Effects::default();
+        effects.told = true;
         let links = self.with_core(&mut effects, |core, now, effects| {
             core.api.close(now);
             core.pump(now, effects);

@@ -1,9 +1,9 @@
 //! [`Declared`]: what every declared object does at its end.
 
-use crate::{errors, sample::PyEntityGlobalId, session::Handle};
+use crate::{errors, handlers::seconds, sample::PyEntityGlobalId, session::Handle};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use zwire_proto::zenoh::session::EntityId;
+use zwire_proto::zenoh::session::{Barrier, EntityId};
 
 /// A declaration of a session, which is taken back once: by `undeclare`, at the end of a `with`
 /// block, or when the object goes.
@@ -45,6 +45,22 @@ impl Declared {
 
     fn undeclared(&self, py: Python<'_>) -> PyErr {
         errors::usage(py, &format!("the {} is undeclared", self.what))
+    }
+
+    /// Waits until all neighbours know of it.
+    pub(crate) fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?;
+        self.check(py)?;
+        self.session
+            .run(py, |engine, interrupted| engine.barrier(Barrier::Declarations, timeout, interrupted))
+    }
+
+    /// Waits until so many are at its other end.
+    pub(crate) fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?;
+        self.check(py)?;
+        let id = self.id;
+        self.session.run(py, |engine, interrupted| engine.wait_matching(id, n, timeout, interrupted))
     }
 
     /// Takes it back; a second time is an error.

@@ -85,6 +85,12 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::TimedOut { after, .. } => {
             raise(timed_out(py), message, fields(py, "seconds", after.as_secs_f64()))
         }
+        Error::LinkLost => {
+            let dict = PyDict::new(py);
+            let _ = dict.set_item("reason", "link-lost");
+            let _ = dict.set_item("by_peer", true);
+            raise(link_closed(py), message, Some(dict))
+        }
         // The check that asked to stop has an exception pending, which its caller raises instead.
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Command(error) => command(py, error),

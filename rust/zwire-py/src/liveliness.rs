@@ -80,6 +80,13 @@ impl LivelinessToken {
         self.declared.exit(py)
     }
 
+    /// Waits until all neighbours know of it: what they send from then on can arrive. With a timeout in
+    /// seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.declared.wait_ready(py, timeout)
+    }
+
     /// Ends the token. A second time is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)

@@ -109,6 +109,16 @@ impl Querier {
         reply::start(py, &self.declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
     }
 
+    /// Waits until at least `n` queryables are known. With a timeout in seconds, `TimedOut` when it is
+    /// over.
+    ///
+    /// Those of this session count one by one, those of others as far as the neighbours tell: a router
+    /// tells of each key expression once, however many are behind it.
+    #[pyo3(signature = (n=1, timeout=None))]
+    fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
+        self.declared.wait_matching(py, n, timeout)
+    }
+
     /// Ends the querier. A second time is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)

@@ -30,8 +30,8 @@ use zwire_proto::{
     zenoh::{
         Encoding, KeyExpr, Qos, Reliability,
         session::{
-            EntityId, Get, Locality, Publication, PublisherOptions, QuerierOptions, QueryableOptions,
-            SubscriberOptions,
+            Barrier, EntityId, Get, Locality, Publication, PublisherOptions, QuerierOptions,
+            QueryableOptions, SubscriberOptions,
         },
         wire::{Consolidation, Del, PushBody, Put, QueryBody, QueryTarget},
     },
@@ -243,6 +243,32 @@ impl Session {
     /// Another handle of the same session, as `zwire.spark.session` lends them.
     fn share(&self) -> Self {
         Self(self.0.clone())
+    }
+
+    /// Waits until all neighbours know what this session has declared. Whether they do: False when the
+    /// timeout, in seconds, is over first.
+    ///
+    /// A client waits for its link, too. Neighbours that connect later are told by themselves.
+    #[pyo3(signature = (timeout=None))]
+    fn ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let timeout = seconds(timeout)?;
+        self.0.run(py, |engine, interrupted| {
+            match engine.barrier(Barrier::Declarations, timeout, interrupted) {
+                Ok(()) => Ok(true),
+                Err(Error::TimedOut { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Waits until all neighbours have taken what this session has published, best effort excepted.
+    ///
+    /// With a timeout in seconds, `TimedOut` when it is over; `LinkClosed` when the link of a client went
+    /// before, so that publications may be lost.
+    #[pyo3(signature = (timeout=None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?;
+        self.0.run(py, |engine, interrupted| engine.barrier(Barrier::Everything, timeout, interrupted))
     }
 
     /// A timestamp that is later than all before it.

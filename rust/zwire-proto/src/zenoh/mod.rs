@@ -23,6 +23,10 @@ pub use selector::{Parameters, Selector, TimeRange};
 pub use timestamp::{Ntp64, Timestamp};
 pub use zid::ZenohId;
 
+/// A key on which nobody declares anything: questions for it are answered with an end alone, behind all
+/// that was said before them. No wild key matches a chunk that begins with `@`.
+pub(crate) const BARRIER_KEY: &str = "@zwire/barrier";
+
 /// The protocol version that INIT, SCOUT, HELLO and JOIN carry.
 pub const VERSION: u8 = 0x09;
 

@@ -241,6 +241,20 @@ impl Node {
             .reduce(merge)
     }
 
+    /// How many declarations of others `of` would be told of that intersect `key`: not merged, as it is
+    /// told, but one by one.
+    #[must_use]
+    pub fn count_matching(&self, of: FaceId, queryables: bool, key: &KeyExpr, only_complete: bool) -> usize {
+        let Some(face) = self.faces.get(&of) else { return 0 };
+        let kind = if queryables { Kind::Queryable } else { Kind::Subscriber };
+        let counts = |resource: &Resource| {
+            let includes = !only_complete || resource.key.includes(key);
+            let infos = self.audible((of, face), kind, resource);
+            infos.filter(|info| includes && (info.complete || !only_complete)).count()
+        };
+        self.tables.matching(key).map(counts).sum()
+    }
+
     /// All that `to` is told, restricted to what intersects `key`, sorted by key.
     pub(super) fn offers(
         &self,

@@ -7,6 +7,7 @@ use super::{
     routes::RouteCache,
     tables::{EntityId, Kind, ResourceId},
     trie,
+    waiting::Asker,
 };
 use crate::{
     Text,
@@ -110,6 +111,8 @@ pub(super) struct Face {
     pub(super) queries: BTreeSet<u64>,
     /// What this face, a gateway, was asked for our clients, by our ids.
     pub(super) forwarded: BTreeMap<u32, Forwarded>,
+    /// Barriers that this face was asked, by our ids, and who waits for the answer.
+    pub(super) barriers: BTreeMap<u32, Asker>,
 
     pub(super) cache: RouteCache,
 
@@ -163,6 +166,7 @@ impl Face {
             next_rid: 1,
             queries: BTreeSet::new(),
             forwarded: BTreeMap::new(),
+            barriers: BTreeMap::new(),
             cache: RouteCache::new(limits.route_cache_bytes),
             psids: BTreeMap::new(),
             link_state_sn: None,

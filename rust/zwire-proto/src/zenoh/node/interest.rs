@@ -29,6 +29,10 @@ impl Node {
             self.drop_interest(from, interest.id);
             return Ok(());
         }
+        if self.handle_barrier(now, from, interest) {
+            return Ok(());
+        }
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
         let wants = |option| interest.options.contains(option);
         let kinds = [
             wants(InterestOptions::SUBSCRIBERS),
@@ -230,7 +234,9 @@ impl Node {
             self.events.ready(from);
             self.version += 1;
             self.stop_waiting_for(from);
-        } else if !interest_id.is_some_and(|id| self.handle_gateway_final(from, id)) {
+        } else if !interest_id
+            .is_some_and(|id| self.handle_barrier_final(from, id) || self.handle_gateway_final(from, id))
+        {
             self.stats.ignored += 1;
         }
     }

@@ -18,6 +18,7 @@
 //! Between routers nothing is passed on yet: a link to another router is kept open, what comes on it
 //! is ignored, and its requests end at once.
 
+mod barrier;
 mod config;
 mod declare;
 mod error;
@@ -73,7 +74,7 @@ impl fmt::Debug for FaceId {
 /// | input | [`handle_face_up`](Self::handle_face_up), [`handle_message`](Self::handle_message), [`handle_face_down`](Self::handle_face_down), [`handle_timeout`](Self::handle_timeout) |
 /// | output | [`poll_transmit`](Self::poll_transmit) until `None`, [`poll_event`](Self::poll_event) likewise, then [`poll_timeout`](Self::poll_timeout) |
 /// | command | [`set_locators`](Self::set_locators) |
-/// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote) |
+/// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote), [`count_matching`](Self::count_matching) |
 ///
 /// After each input, drain [`poll_transmit`](Self::poll_transmit): the queue of outputs is bounded by
 /// what one input can cause, which is one message per face for data, and one per declared key for an
@@ -89,6 +90,8 @@ pub struct Node {
     /// Interests whose D_FINAL waits for others, by asker and interest id.
     waiting: WaitingRoom,
     groups: Groups,
+    /// Barriers that wait for neighbours.
+    barriers: WaitingRoom,
     hlc: Option<Hlc>,
     link_state_sn: u64,
     out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
@@ -107,6 +110,7 @@ impl Node {
             queries: Queries::default(),
             waiting: WaitingRoom::default(),
             groups: Groups::default(),
+            barriers: WaitingRoom::default(),
             hlc: config.timestamping.then(|| Hlc::new(config.zid)),
             link_state_sn: 0,
             out: VecDeque::new(),
@@ -150,6 +154,7 @@ impl Node {
         self.waiting.remove_all(id);
         self.withdraw_forwarded(id, None);
         self.stop_waiting_for(id);
+        self.drop_barriers_of(id);
         self.withdraw_all(id);
         self.faces.remove(&id);
         self.events.forget(id);
@@ -193,6 +198,7 @@ impl Node {
         self.expire_queries(now);
         self.expire_interests(now);
         self.retell_groups(now);
+        self.expire_barriers(now);
     }
 
     /// The node listens at other places than before: its neighbours are told. The first call, after the
@@ -225,7 +231,13 @@ impl Node {
     /// When [`Self::handle_timeout`] wants to be called, on the monotonic clock.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        [self.queries.next_deadline(), self.waiting.next_deadline(), self.groups.next_deadline()]
+        [
+            self.queries.next_deadline(),
+            self.waiting.next_deadline(),
+            self.groups.next_deadline(),
+            self.barriers.next_deadline(),
+        ]
+        [self.queries.next_deadline(), self.waiting.next_deadline(), self.barriers.next_deadline()]
             .into_iter()
             .flatten()
             .min()

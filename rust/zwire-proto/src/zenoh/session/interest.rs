@@ -335,7 +335,7 @@ impl Session {
                     interest.answered = true;
                 }
             }
-            Some(id) if self.liveliness_get_answered(id) => {}
+            Some(id) if self.liveliness_get_answered(id) || self.barrier_answered(id) => {}
             _ => self.stats.dropped.declare_ignored += 1,
         }
     }

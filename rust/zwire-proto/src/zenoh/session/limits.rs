@@ -15,6 +15,9 @@ pub const MAX_PENDING_QUERIES: usize = 1 << 16;
 /// Most gets of this session that may wait for answers, for the same reason.
 pub const MAX_PENDING_GETS: usize = 1 << 16;
 
+/// Most waits for neighbours at a time: each has a thread of the application that waits.
+pub const MAX_PENDING_BARRIERS: usize = 1 << 16;
+
 /// Most bytes that one get holds back for consolidation. Beyond it replies are passed on as they come,
 /// because a get over a large storage shall be thinned out less rather than fail.
 pub const MAX_HELD_REPLY_BYTES: usize = 256 << 20;

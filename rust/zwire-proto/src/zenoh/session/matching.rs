@@ -4,7 +4,7 @@ use super::{
     Session,
     entities::{Entities, Publisher, Querier},
     interest::Kind,
-    types::{EntityId, Event},
+    types::{EntityId, Event, Matches},
 };
 use crate::zenoh::{KeyExpr, wire::QueryTarget};
 
@@ -24,6 +24,43 @@ impl Session {
     pub fn matching(&self, id: EntityId) -> Option<bool> {
         let publisher = self.entities.publishers.get(&id).map(|publisher| publisher.matching);
         publisher.or_else(|| self.entities.queriers.get(&id).map(|querier| querier.matching))
+    }
+
+    /// How many are at the other end of a publisher or querier, as far as this session knows; `None`: no
+    /// such entity.
+    ///
+    /// A north tells of each key expression once, whoever is behind it. The entities of this session
+    /// count one by one.
+    #[must_use]
+    pub fn matches(&self, id: EntityId) -> Option<Matches> {
+        let remote = |interest: Option<u32>, only_complete| {
+            let interest = interest.and_then(|number| self.interests.get(number));
+            interest.map_or(0, |i| if only_complete { i.complete } else { i.matches })
+        };
+        if let Some(Publisher { key, options, interest, .. }) = self.entities.publishers.get(&id) {
+            let near = self.entities.subscribers.values().filter(|s| s.origin.local());
+            let near = near.filter(|s| s.key.inner.intersects(&key.inner));
+            return Some(Matches {
+                queryables: false,
+                key: key.outer.clone(),
+                only_complete: false,
+                wants_remote: options.destination.remote(),
+                local: if options.destination.local() { near.count() } else { 0 },
+                remote: remote(*interest, false),
+            });
+        }
+        let Querier { key, options, interest, .. } = self.entities.queriers.get(&id)?;
+        let only_complete = options.target == QueryTarget::AllComplete;
+        let near = self.entities.queryables.values().filter(|q| q.origin.local());
+        let near = near.filter(|q| q.answers(&key.inner, options.target));
+        Some(Matches {
+            queryables: true,
+            key: key.outer.clone(),
+            only_complete,
+            wants_remote: options.destination.remote(),
+            local: if options.destination.local() { near.count() } else { 0 },
+            remote: remote(*interest, only_complete),
+        })
     }
 
     pub(super) fn publisher_matches(&self, publisher: &Publisher) -> bool {

@@ -7,13 +7,14 @@
 //! | Family | Methods |
 //! | --- | --- |
 //! | input | [`handle_link_up`](Session::handle_link_up), [`handle_link_down`](Session::handle_link_down), [`handle_message`](Session::handle_message), [`handle_timeout`](Session::handle_timeout) |
-//! | command | `declare_*`, [`undeclare`](Session::undeclare), [`put`](Session::put), [`publish`](Session::publish), [`get`](Session::get), [`liveliness_get`](Session::liveliness_get), [`cancel`](Session::cancel), [`reply`](Session::reply), [`finish`](Session::finish), [`new_timestamp`](Session::new_timestamp), [`close`](Session::close) |
+//! | command | `declare_*`, [`undeclare`](Session::undeclare), [`put`](Session::put), [`publish`](Session::publish), [`get`](Session::get), [`liveliness_get`](Session::liveliness_get), [`cancel`](Session::cancel), [`barrier`](Session::barrier), [`reply`](Session::reply), [`finish`](Session::finish), [`new_timestamp`](Session::new_timestamp), [`close`](Session::close) |
 //! | output | [`poll_transmit`](Session::poll_transmit), [`poll_event`](Session::poll_event), [`poll_timeout`](Session::poll_timeout) |
-//! | getter | [`matching`](Session::matching), [`is_up`](Session::is_up), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
+//! | getter | [`matching`](Session::matching), [`matches`](Session::matches), [`is_up`](Session::is_up), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
 //!
 //! After each input or command, drain `poll_transmit` and `poll_event`, then arm a timer with
 //! `poll_timeout`. Messages and events come in the order in which they have to be passed on.
 
+mod barrier;
 mod entities;
 mod error;
 mod gets;
@@ -37,9 +38,9 @@ pub use publish::DataSink;
 pub use sample::{Sample, SampleKind};
 pub use stats::{SessionDrops, SessionStats};
 pub use types::{
-    EntityId, Event, Get, GetEnd, GetId, Locality, Publication, Published, PublisherOptions, QuerierOptions,
-    QueryId, QueryReply, QueryReplyBody, QueryableOptions, Reply, ReplyError, SessionConfig,
-    SubscriberOptions,
+    Barrier, BarrierEnd, BarrierId, EntityId, Event, Get, GetEnd, GetId, Locality, Matches, Publication,
+    Published, PublisherOptions, QuerierOptions, QueryId, QueryReply, QueryReplyBody, QueryableOptions,
+    Reply, ReplyError, SessionConfig, SubscriberOptions,
 };
 
 use core::time::Duration;
@@ -50,6 +51,7 @@ use super::{
     wire::{Declaration, Declare, NetworkMessage, WireExpr},
 };
 use crate::Now;
+use barrier::Barriers;
 use entities::{Entities, Key};
 use gets::Gets;
 use interest::{Interests, Kind};
@@ -74,6 +76,7 @@ pub struct Session {
     living: Living,
     gets: Gets,
     queries: Queries,
+    barriers: Barriers,
     out_routes: Routes<KeyExpr, OutRoute>,
     in_routes: Routes<WireExpr, InRoute>,
     transmits: VecDeque<(NetworkMessage, Reliability)>,
@@ -95,6 +98,7 @@ impl Session {
             living: Living::default(),
             gets: Gets::default(),
             queries: Queries::default(),
+            barriers: Barriers::default(),
             out_routes: Routes::new(),
             in_routes: Routes::new(),
             transmits: VecDeque::new(),
@@ -115,6 +119,7 @@ impl Session {
         self.north = Some(North::new(remote));
         self.forget_routes();
         self.declare_everything();
+        self.send_all_barriers();
     }
 
     /// The link to the north is gone: what was learnt by it is forgotten, gets lose that branch.
@@ -128,6 +133,7 @@ impl Session {
         self.tokens_lose_link(north.into_token_keys());
         self.gets_lose_link();
         self.queries_lose_link();
+        self.barriers_lose_link();
     }
 
     /// A message of the north.
@@ -229,6 +235,7 @@ impl Session {
         }
         self.finish_all_queries(now);
         self.cancel_all_gets();
+        self.end_all_barriers();
         self.closed = true;
         self.entities.clear();
         self.interests.clear();

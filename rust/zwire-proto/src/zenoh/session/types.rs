@@ -51,6 +51,48 @@ pub struct GetId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueryId(pub u64);
 
+/// What is at the other end of a publisher or querier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matches {
+    /// Queryables of a querier, not subscribers of a publisher.
+    pub queryables: bool,
+    /// Its key, with the namespace.
+    pub key: KeyExpr,
+    /// Only complete queryables whose key includes that key count.
+    pub only_complete: bool,
+    /// Whether others may be at the other end at all.
+    pub wants_remote: bool,
+    /// Entities of this session.
+    pub local: usize,
+    /// Declarations of the north.
+    pub remote: usize,
+}
+
+/// The number of a wait for neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BarrierId(pub u64);
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Barrier {
+    /// That the north has taken all declarations. They are made again on each link, so that this waits
+    /// for the next link when there is none.
+    Declarations,
+    /// That it has taken all declarations and publications, but for those on the best-effort channel.
+    Everything,
+}
+
+/// How a [`Barrier`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierEnd {
+    /// The north has taken everything.
+    Passed,
+    /// There is no link, or it went before: publications that were under way may be lost.
+    LinkLost,
+    /// The session was closed.
+    Closed,
+}
+
 /// Who may be at the other end (`zenoh-behaviour` 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Locality {
@@ -333,6 +375,13 @@ pub enum Event {
         entity: EntityId,
         /// The new state.
         matching: bool,
+    },
+    /// The end of a [`Session::barrier`](super::Session::barrier).
+    Passed {
+        /// Which one.
+        barrier: BarrierId,
+        /// How it ended.
+        end: BarrierEnd,
     },
 }
 

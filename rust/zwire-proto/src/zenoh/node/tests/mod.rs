@@ -1,6 +1,7 @@
 //! The rules of routing as dialogues in virtual time: a face says something, and what the node says to
 //! whom is compared, written short.
 
+mod barriers;
 mod bounds;
 mod data;
 mod declarations;

@@ -174,6 +174,7 @@ impl Net {
                 }
                 Event::GetDone { reason, .. } => format!("{reason:?}"),
                 Event::Matching { matching, .. } => format!("matching {matching}"),
+                Event::Passed { end, .. } => format!("{end:?}"),
                 Event::Query { key, .. } => format!("query {key}"),
             });
         }

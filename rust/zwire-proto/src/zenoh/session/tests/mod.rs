@@ -1,5 +1,6 @@
 //! Stories of a session and a scripted north, in virtual time.
 
+mod barrier;
 mod declare;
 mod get;
 mod hostile;
@@ -135,6 +136,7 @@ fn show_event(event: &Event) -> String {
         },
         Event::GetDone { get, reason } => format!("{}: {reason:?}", get.0),
         Event::Matching { entity, matching } => format!("{}: matching {matching}", entity.0),
+        Event::Passed { barrier, end } => format!("barrier {}: {end:?}", barrier.0),
     }
 }
 
