@@ -237,10 +237,9 @@ impl Node {
             self.groups.next_deadline(),
             self.barriers.next_deadline(),
         ]
-        [self.queries.next_deadline(), self.waiting.next_deadline(), self.barriers.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The configuration.
