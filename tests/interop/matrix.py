@@ -63,6 +63,11 @@ LINKS = {
     )
 }
 
+# A group of multicast has no opener and no listener. It needs a network: loopback has no multicast.
+GROUP = "udp/224.0.0.229:{port}#iface=eth0"
+# Members show themselves as often (ms); the default is 2.5 s.
+JOINS = {"transport/multicast/join_interval": 200}
+
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
@@ -99,11 +104,18 @@ def cells(links, foreign=ECLIPSE, roles=None):
 
 
 class Pool:
-    """Processes that one test after the other uses; one in which a test failed is not used again."""
+    """Processes that one test after the other uses; one in which a test failed is not used again.
 
-    def __init__(self, folder, authority):
+    Args:
+        folder: for sockets.
+        authority: of the certificates.
+        host: of a network of our own on which the processes run; ``None`` is this machine.
+    """
+
+    def __init__(self, folder, authority=None, host=None):
         self.folder = folder
         self.authority = authority
+        self.host = host
         self.idle = {}
         self.lock = threading.Lock()
 
@@ -130,7 +142,7 @@ class Pool:
         with self.lock:
             if self.idle.get(name):
                 return self.idle[name].pop()
-        return Peer(name)
+        return Peer(name, self.host)
 
     def end(self):
         for peers in self.idle.values():
@@ -162,6 +174,13 @@ class Pool:
         if link.tls:
             settings.update(self.authority.settings(both=link.tls == "both"))
         return settings
+
+    def member(self, peer, mode, group, listen=(), connect=()):
+        """A session in a multicast group, and at other places."""
+        listen = [group, *listen]
+        settings = self.settings(LINKS["tcp"], mode, listen=listen, connect=connect)
+        peer.opened = peer.open(settings={**settings, **JOINS})
+        peer.role = mode
 
 
 class Meeting:
