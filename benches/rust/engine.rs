@@ -22,9 +22,9 @@ fn open(json: &str) -> Session {
 fn pair() -> (Session, Session) {
     let quiet = "scouting: {multicast: {enabled: false}}";
     let a = open(&format!("{{mode: 'peer', listen: {{endpoints: ['tcp/127.0.0.1:0']}}, {quiet}}}"));
-    let address = a.listening()[0];
+    let endpoint = &a.listening()[0];
     let b = open(&format!(
-        "{{mode: 'peer', listen: {{endpoints: []}}, connect: {{endpoints: ['tcp/{address}']}}, {quiet}}}"
+        "{{mode: 'peer', listen: {{endpoints: []}}, connect: {{endpoints: ['{endpoint}']}}, {quiet}}}"
     ));
     (a, b)
 }

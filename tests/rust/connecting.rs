@@ -23,8 +23,13 @@ fn try_open(json: &str) -> Result<Session, Error> {
 fn peer(extra: &str) -> (Session, SocketAddr) {
     let session =
         open(&format!("{{mode: 'peer', listen: {{endpoints: ['tcp/127.0.0.1:0']}}, {QUIET}, {extra}}}"));
-    let address = session.listening()[0];
+    let address = address(&session);
     (session, address)
+}
+
+/// Of its first listener, which is a TCP one.
+fn address(session: &Session) -> SocketAddr {
+    session.listening()[0].strip_prefix("tcp/").unwrap().parse().unwrap()
 }
 
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
@@ -132,7 +137,7 @@ fn a_client_takes_the_first_endpoint_that_answers_and_comes_back() {
         |endpoint: &str| open(&format!("{{mode: 'router', listen: {{endpoints: ['{endpoint}']}}, {QUIET}}}"));
     let dead = Dead::new();
     let (hub, spare) = (hub_on("tcp/127.0.0.1:0"), hub_on("tcp/127.0.0.1:0"));
-    let (address, other) = (hub.listening()[0], spare.listening()[0]);
+    let (address, other) = (address(&hub), address(&spare));
     let start = Instant::now();
     let client = open(&format!(
         "{{mode: 'client', connect: {{endpoints: ['tcp/{}', 'tcp/{address}', 'tcp/{other}']}}, {QUIET}}}",

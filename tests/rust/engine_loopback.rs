@@ -33,8 +33,13 @@ fn hub() -> (Session, SocketAddr) {
 
 fn hub_with(extra: &str) -> (Session, SocketAddr) {
     let hub = open(&format!("{{mode: 'router', listen: {{endpoints: ['tcp/127.0.0.1:0']}}, {extra}}}"));
-    let address = hub.listening()[0];
+    let address = address(&hub);
     (hub, address)
+}
+
+/// Of its first listener, which is a TCP one.
+fn address(session: &Session) -> SocketAddr {
+    session.listening()[0].strip_prefix("tcp/").unwrap().parse().unwrap()
 }
 
 fn client(address: SocketAddr) -> Session {
@@ -247,7 +252,7 @@ fn two_peers_talk_directly() {
     let a = open(
         "{mode: 'peer', listen: {endpoints: ['tcp/127.0.0.1:0']}, scouting: {multicast: {enabled: false}}}",
     );
-    let address = a.listening()[0];
+    let address = address(&a);
     let b = open(&format!(
         "{{mode: 'peer', listen: {{endpoints: []}}, connect: {{endpoints: ['tcp/{address}']}}, \
          scouting: {{multicast: {{enabled: false}}}}}}"

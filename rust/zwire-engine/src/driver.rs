@@ -8,11 +8,11 @@ use crate::{
     core::{Effects, Side, Wait},
     error::{ConnectReason, Error},
     establish::{self, Established},
+    io::{Incoming, Io, Listener, PROTOCOLS},
     link::{Link, LinkPolicy},
     reassembly::Share,
     shared::Shared,
     tap::TappedConnection,
-    tcp,
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
@@ -21,7 +21,7 @@ use std::{
     io,
     sync::{Arc, Weak, atomic::Ordering},
 };
-use tokio::{net::TcpListener, sync::Notify, task::AbortHandle};
+use tokio::{sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
     Remote, WhatAmI, ZenohId,
     link::{
@@ -43,12 +43,14 @@ const FORWARDING_PATIENCE: f64 = 0.6;
 /// Pause after an accept error, as the reference: the table of descriptors may be full.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-pub(crate) fn handshake_config(config: &NodeConfig, shared: &Shared) -> HandshakeConfig {
+pub(crate) fn handshake_config(shared: &Shared, io: &Io) -> HandshakeConfig {
+    let config = &shared.config;
     HandshakeConfig {
         zid: shared.zid,
         whatami: config.mode,
         resolution: Resolution::new(config.link.sn_resolution as u8, Resolution::DEFAULT.request_id()),
-        batch_size: config.link.batch_size,
+        batch_size: config.link.batch_size.min(io.mtu()),
+        streamed: io.is_streamed(),
         lease: config.link.lease,
         qos: config.unicast.qos,
         compression: config.unicast.compression,
@@ -66,22 +68,25 @@ pub(crate) async fn connect(
     target: &Target,
     expected: Option<ZenohId>,
 ) -> Result<Established, ConnectReason> {
-    if target.endpoint.protocol() != "tcp" {
-        return Err(ConnectReason::Protocol(target.endpoint.protocol().to_owned()));
-    }
     let limit = shared.config.unicast.open_timeout;
-    let stream = tokio::time::timeout(limit, tcp::connect(target, &shared.config.link))
+    let io = tokio::time::timeout(limit, Io::connect(target, &shared.config.link))
         .await
         .map_err(|_| ConnectReason::TimedOut(limit))??;
-    let tap = shared.tap.as_ref().and_then(|tap| TappedConnection::open(tap, &stream, false));
-    let config = HandshakeConfig { expected, ..handshake_config(&shared.config, shared) };
-    establish::open(stream, tap, Opener::new(config), limit, &shared.contacts).await
+    let tap = tapped(shared, &io, false)?;
+    let config = HandshakeConfig { expected, ..handshake_config(shared, &io) };
+    establish::open(io, tap, Opener::new(config), limit, &shared.contacts).await
+}
+
+fn tapped(shared: &Shared, io: &Io, accepted: bool) -> Result<Option<TappedConnection>, ConnectReason> {
+    let Some(tap) = &shared.tap else { return Ok(None) };
+    let ends = io.ends().map_err(ConnectReason::io)?;
+    Ok(Some(TappedConnection::open(tap, &ends, accepted)))
 }
 
 /// Makes a link of an established session, tells the machines, and starts its tasks. The link is
 /// down again when it is closed.
 pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
-    let Established { stream, params, rest, tap, contact } = established;
+    let Established { io, params, rest, tap, contact } = established;
     let config = &shared.config;
     let policy = LinkPolicy {
         lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
@@ -104,7 +109,7 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     );
     let framer = StreamFramer::new(&params);
     let remote = params.remote;
-    let link = Link::new(stream, params, tx, &policy, tap)?;
+    let link = Link::new(io, params, tx, &policy, tap)?;
     let mut effects = Effects::default();
     let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
         Side::Client(slot) => {
@@ -263,7 +268,7 @@ async fn receive_loop(
         loop {
             buf.reserve(read_bytes);
             let before = buf.len();
-            match link.stream().try_read_buf(buf) {
+            match link.io().try_read(buf) {
                 Ok(0) => return None,
                 Ok(n) => {
                     link.stats.rx_bytes.fetch_add(n as u64, Ordering::Relaxed);
@@ -280,7 +285,7 @@ async fn receive_loop(
                 armed = true;
             }
             tokio::select! {
-                ready = link.stream().readable() => if ready.is_err() { return None },
+                ready = link.io().readable() => if ready.is_err() { return None },
                 () = &mut sleep => {
                     armed = false;
                     if rx.handle_timeout(clock::now()) {
@@ -299,7 +304,7 @@ type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
 
 /// Accepts connections. At most `accept_pending` handshakes run at once; when one more comes, the
 /// oldest is given up, so that connections that never speak cannot keep others out.
-pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: TcpListener) {
+pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
     let pending: Pending = Arc::default();
     let mut next = 0;
     loop {
@@ -308,8 +313,8 @@ pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: TcpListener) {
         if strong.is_closed() {
             return;
         }
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let incoming = match accepted {
+            Ok(incoming) => incoming,
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -321,7 +326,7 @@ pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: TcpListener) {
         let task = {
             let (shared, pending) = (shared.clone(), pending.clone());
             strong.runtime.spawn(async move {
-                if let Err(reason) = accept_one(&shared, stream).await {
+                if let Err(reason) = accept_one(&shared, incoming).await {
                     tracing::debug!(%reason, "no session");
                 }
                 pending.lock().retain(|(known, _)| *known != id);
@@ -340,30 +345,35 @@ pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: TcpListener) {
     }
 }
 
-async fn accept_one(shared: &Weak<Shared>, stream: tokio::net::TcpStream) -> Result<(), ConnectReason> {
-    let io = |e| ConnectReason::Io(Arc::new(e));
-    tcp::established(&stream).map_err(io)?;
-    let (tap, acceptor, limit) = {
+async fn accept_one(shared: &Weak<Shared>, incoming: Incoming) -> Result<(), ConnectReason> {
+    let Some(limit) = shared.upgrade().map(|shared| shared.config.unicast.accept_timeout) else {
+        return Ok(());
+    };
+    let start = clock::mono();
+    let io =
+        tokio::time::timeout(limit, incoming.ready()).await.map_err(|_| ConnectReason::TimedOut(limit))??;
+    // One deadline for everything.
+    let limit = limit.saturating_sub(clock::mono().saturating_sub(start));
+    let no_randomness = |_| ConnectReason::io(io::Error::other("no randomness"));
+    let (tap, acceptor) = {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let mut cookie = [0; 32];
-        getrandom::fill(&mut cookie).map_err(|_| io(io::Error::other("no randomness")))?;
-        let config = handshake_config(&shared.config, &shared);
-        let mut acceptor = Acceptor::new(config, Bytes::copy_from_slice(&cookie));
+        getrandom::fill(&mut cookie).map_err(no_randomness)?;
+        let mut acceptor = Acceptor::new(handshake_config(&shared, &io), Bytes::copy_from_slice(&cookie));
         if let Some(users) = &shared.users {
             let mut nonce = [0; 8];
-            getrandom::fill(&mut nonce).map_err(|_| io(io::Error::other("no randomness")))?;
+            getrandom::fill(&mut nonce).map_err(no_randomness)?;
             acceptor = acceptor.with_users(users.clone(), u64::from_le_bytes(nonce));
         }
-        let tap = shared.tap.as_ref().and_then(|tap| TappedConnection::open(tap, &stream, true));
-        (tap, acceptor, shared.config.unicast.accept_timeout)
+        (tapped(&shared, &io, true)?, acceptor)
     };
     let admit = |remote: &Remote| match shared.upgrade() {
         Some(shared) => shared.admit(remote),
         None => Err(CloseReason::GENERIC),
     };
-    let established = establish::accept(stream, tap, acceptor, limit, admit).await?;
+    let established = establish::accept(io, tap, acceptor, limit, admit).await?;
     let Some(shared) = shared.upgrade() else { return Ok(()) };
-    start_link(&shared, established).map_err(io)?;
+    start_link(&shared, established).map_err(ConnectReason::io)?;
     Ok(())
 }
 
@@ -389,7 +399,7 @@ pub(crate) fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
     for target in config.connect.targets().chain(&config.listen.targets) {
         let protocol = target.endpoint.protocol();
         let allowed = config.link.protocols.as_ref().is_none_or(|all| all.iter().any(|p| p == protocol));
-        if protocol != "tcp" || !allowed {
+        if !PROTOCOLS.contains(&protocol) || !allowed {
             return Err(Error::Connect {
                 endpoint: target.endpoint.as_str().to_owned(),
                 reason: ConnectReason::Protocol(target.endpoint.protocol().to_owned()),

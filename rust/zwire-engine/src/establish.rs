@@ -1,19 +1,16 @@
-//! Turns the handshake machines over a TCP stream.
+//! Turns the handshake machines over a fresh connection.
 
 use crate::{
     clock,
     contacts::{Contact, Contacts},
     error::ConnectReason,
+    io::Io,
     tap::TappedConnection,
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
-use std::sync::Arc;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
+use std::{collections::VecDeque, io, sync::Arc};
+use tokio::time::timeout;
 use zwire_proto::zenoh::{
     Remote,
     link::{Acceptor, HandshakeError, LinkParams, Opener, Step, StreamFramer},
@@ -22,7 +19,7 @@ use zwire_proto::zenoh::{
 
 /// An established session, and what was read behind its handshake.
 pub(crate) struct Established {
-    pub(crate) stream: TcpStream,
+    pub(crate) io: Io,
     pub(crate) params: LinkParams,
     pub(crate) rest: BytesMut,
     /// Where its bytes go to as well; those so far are there.
@@ -31,9 +28,12 @@ pub(crate) struct Established {
     pub(crate) contact: Contact,
 }
 
+/// Handshake batches are small; a longer one grows the buffer up to what the framer allows.
+const READ_BYTES: usize = 1024;
+
 /// A connection, and who listens in.
 struct Wire {
-    stream: TcpStream,
+    io: Io,
     tap: Option<TappedConnection>,
 }
 
@@ -68,14 +68,14 @@ impl Role {
 /// # Errors
 /// Why there is none; the peer was told.
 pub(crate) async fn open(
-    stream: TcpStream,
+    io: Io,
     tap: Option<TappedConnection>,
     opener: Opener,
     limit: Duration,
     contacts: &Arc<Contacts>,
 ) -> Result<Established, ConnectReason> {
     let gate = Gate::<fn(&Remote) -> Result<Contact, CloseReason>>::Open(contacts.clone());
-    match timeout(limit, run(Wire { stream, tap }, Role::Opener(opener), gate)).await {
+    match timeout(limit, run(Wire { io, tap }, Role::Opener(opener), gate)).await {
         Ok(result) => result,
         Err(_) => Err(ConnectReason::TimedOut(limit)),
     }
@@ -86,14 +86,14 @@ pub(crate) async fn open(
 /// # Errors
 /// Why there is none; the peer was told.
 pub(crate) async fn accept(
-    stream: TcpStream,
+    io: Io,
     tap: Option<TappedConnection>,
     acceptor: Acceptor,
     limit: Duration,
     admit: impl FnMut(&Remote) -> Result<Contact, CloseReason>,
 ) -> Result<Established, ConnectReason> {
     let gate = Gate::Admit(admit);
-    match timeout(limit, run(Wire { stream, tap }, Role::Acceptor(acceptor), gate)).await {
+    match timeout(limit, run(Wire { io, tap }, Role::Acceptor(acceptor), gate)).await {
         Ok(result) => result,
         // Silence is answered with silence.
         Err(_) => Err(ConnectReason::TimedOut(limit)),
@@ -105,8 +105,7 @@ async fn run(
     mut role: Role,
     mut gate: Gate<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
 ) -> Result<Established, ConnectReason> {
-    // Handshake batches are small; a longer one grows the buffer up to what the framer allows.
-    let mut buf = BytesMut::with_capacity(1024);
+    let mut buf = BytesMut::new();
     let framer = StreamFramer::handshake();
     let mut contact = None;
     let (params, contact) = loop {
@@ -171,8 +170,8 @@ async fn run(
         }
     };
     tracing::debug!(peer = %params.remote.zid, at = ?clock::mono(), "session established");
-    let Wire { stream, tap } = wire;
-    Ok(Established { stream, params, rest: buf, tap, contact })
+    let Wire { io, tap } = wire;
+    Ok(Established { io, params, rest: buf, tap, contact })
 }
 
 /// What a node is told that answered a connection which is not wanted any more.
@@ -187,8 +186,17 @@ impl Wire {
     /// Appends what comes next, at least a byte.
     async fn read(&mut self, buf: &mut BytesMut) -> Result<(), ConnectReason> {
         let before = buf.len();
-        if self.stream.read_buf(buf).await.map_err(io)? == 0 {
-            return Err(io(std::io::ErrorKind::UnexpectedEof.into()));
+        loop {
+            buf.reserve(READ_BYTES);
+            match self.io.try_read(buf) {
+                Ok(0) => return Err(ConnectReason::io(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.io.readable().await.map_err(ConnectReason::io)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ConnectReason::io(error)),
+            }
         }
         if let Some(tap) = &self.tap {
             tap.received(&buf[before..]);
@@ -217,18 +225,17 @@ impl Wire {
         if let Some(tap) = &self.tap {
             tap.sent(core::slice::from_ref(&framed));
         }
-        self.stream.write_all(&framed).await.map_err(io)
+        let mut out = VecDeque::from([framed]);
+        while !self.io.try_write(&mut out, |_| ()).map_err(ConnectReason::io)? {
+            self.io.writable().await.map_err(ConnectReason::io)?;
+        }
+        Ok(())
     }
 
     async fn refuse(&mut self, reason: Option<CloseReason>) {
         if let Some(reason) = reason {
             // Best effort: the connection is given up either way.
             let _ = self.write_batch(&zwire_proto::zenoh::link::close_batch(reason)).await;
-            let _ = self.stream.shutdown().await;
         }
     }
-}
-
-fn io(error: std::io::Error) -> ConnectReason {
-    ConnectReason::Io(Arc::new(error))
 }

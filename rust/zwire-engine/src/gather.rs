@@ -5,17 +5,17 @@ use std::{
     collections::VecDeque,
     io::{self, IoSlice},
 };
-use tokio::net::TcpStream;
 
 /// Most entries of one `iovec`: a quarter of the system's limit of 1024, and 16 full batches.
 const MAX_IOVEC: usize = 64;
 
-/// Writes as much as the socket takes: true when all is written. `progress` hears of each write.
+/// Writes as much as the socket takes: true when all is written. `write` is its system call, `progress`
+/// hears of each.
 ///
 /// # Errors
 /// The connection is of no more use.
 pub(crate) fn write(
-    stream: &TcpStream,
+    write: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>,
     out: &mut VecDeque<Bytes>,
     mut progress: impl FnMut(usize),
 ) -> io::Result<bool> {
@@ -26,7 +26,7 @@ pub(crate) fn write(
             *slice = IoSlice::new(part);
             n += 1;
         }
-        let mut written = match stream.try_write_vectored(&slices[..n]) {
+        let mut written = match write(&slices[..n]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => written,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),

@@ -15,6 +15,7 @@ pub mod error;
 mod establish;
 mod gate;
 mod gather;
+mod io;
 pub mod link;
 mod query;
 pub mod queue;

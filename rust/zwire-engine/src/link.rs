@@ -7,7 +7,11 @@
 //! batch is worth a write or the batching time limit is over. What the socket does not take is left
 //! to the link's task.
 
-use crate::{clock, gather, tap::TappedConnection};
+use crate::{
+    clock,
+    io::{Ends, Io},
+    tap::TappedConnection,
+};
 use bytes::Bytes;
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -15,7 +19,7 @@ use core::{
 };
 use parking_lot::{Condvar, Mutex};
 use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Instant};
-use tokio::{net::TcpStream, sync::Notify};
+use tokio::sync::Notify;
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability,
     link::{LinkParams, LinkTx},
@@ -103,13 +107,15 @@ struct Tx {
 
 /// One established connection.
 pub struct Link {
-    stream: TcpStream,
+    io: Io,
     /// Parameters of the handshake.
     pub params: LinkParams,
-    /// Our address.
-    pub local: SocketAddr,
-    /// The peer's address.
-    pub peer: SocketAddr,
+    /// Our end, as a locator.
+    pub local: String,
+    /// The peer's end, as a locator.
+    pub peer: String,
+    /// Both ends as addresses, ours first, where they have some.
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// Counters.
     pub stats: LinkStats,
     tx: Mutex<Tx>,
@@ -141,16 +147,18 @@ pub struct LinkPolicy {
 
 impl Link {
     pub(crate) fn new(
-        stream: TcpStream,
+        io: Io,
         params: LinkParams,
         machine: LinkTx,
         policy: &LinkPolicy,
         tap: Option<TappedConnection>,
     ) -> io::Result<Arc<Self>> {
+        let Ends { local, peer, addresses } = io.ends()?;
         Ok(Arc::new(Self {
-            local: stream.local_addr()?,
-            peer: stream.peer_addr()?,
-            stream,
+            local,
+            peer,
+            addresses,
+            io,
             params,
             stats: LinkStats::default(),
             tx: Mutex::new(Tx {
@@ -179,8 +187,14 @@ impl Link {
         }))
     }
 
-    pub(crate) const fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(crate) const fn io(&self) -> &Io {
+        &self.io
+    }
+
+    /// Whether what is sent arrives, unless the link ends.
+    #[must_use]
+    pub const fn is_reliable(&self) -> bool {
+        self.io.is_reliable()
     }
 
     pub(crate) fn tap_received(&self, bytes: &[u8]) {
@@ -311,7 +325,7 @@ impl Link {
 
     /// Writes as much as the socket takes: true when all is written.
     fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
-        gather::write(&self.stream, out, |written| {
+        self.io.try_write(out, |written| {
             self.stats.tx_writes.fetch_add(1, Ordering::Relaxed);
             self.stats.tx_bytes.fetch_add(written as u64, Ordering::Relaxed);
             self.last_progress_us.store(micros(clock::mono()), Ordering::Relaxed);
@@ -337,7 +351,7 @@ impl Link {
             };
             if handed_over {
                 tokio::select! {
-                    ready = self.stream.writable() => if ready.is_err() { break },
+                    ready = self.io.writable() => if ready.is_err() { break },
                     () = self.closed() => break,
                 }
                 self.write_out(self.tx.lock(), usize::MAX);

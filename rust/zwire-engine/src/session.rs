@@ -6,19 +6,18 @@ use crate::{
     core::{Core, Effects, LOCAL, Replies, Side},
     driver,
     error::Error,
+    io::{Bound, Listener},
     link::Link,
     query::Query,
     queue::{Bounds, Overflow, Queue},
     runtime,
-    shared::Shared,
+    shared::{Listening, Shared},
     tap::Tap,
-    tcp,
     watch::Missed,
 };
 use core::time::Duration;
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
     sync::{Arc, OnceLock},
 };
 use tokio::{runtime::Handle, sync::oneshot};
@@ -136,15 +135,13 @@ impl Session {
             }
         });
         for target in &shared.config.listen.targets {
-            let listener = {
+            let bound = {
                 let (target, link) = (target.clone(), shared.config.link.clone());
-                wait_for(&shared.runtime, interrupted, async move { tcp::listen(&target, &link).await })?
+                wait_for(&shared.runtime, interrupted, async move { Listener::bind(&target, &link).await })?
             };
-            match listener {
-                Ok(listener) => {
-                    if let Ok(address) = listener.local_addr() {
-                        shared.listening.lock().push(address);
-                    }
+            match bound {
+                Ok(Bound { listener, locator, guard }) => {
+                    shared.listening.lock().push(Listening { locator, guard });
                     let task = shared.runtime.spawn(driver::accept_loop(weak.clone(), listener));
                     shared.adopt([task.abort_handle()]);
                 }
@@ -593,10 +590,10 @@ impl Session {
         &self.shared.config
     }
 
-    /// Where this node really listens, wildcard ports resolved.
+    /// Where this node really listens, as locators: with the ports that the system chose.
     #[must_use]
-    pub fn listening(&self) -> Vec<SocketAddr> {
-        self.shared.listening.lock().clone()
+    pub fn listening(&self) -> Vec<String> {
+        self.shared.listening.lock().iter().map(|listening| listening.locator.clone()).collect()
     }
 
     /// The established links.

@@ -7,6 +7,7 @@ use crate::{
     core::{Core, Effects, Heard, NodeSide, Side, Wait},
     error::Error,
     gate::Gate,
+    io::Guard,
     link::Link,
     reassembly::Pool,
     runtime::Birth,
@@ -19,7 +20,7 @@ use core::{
     time::Duration,
 };
 use parking_lot::Mutex;
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
@@ -77,7 +78,13 @@ pub(crate) struct Shared {
     pub(crate) watch: Watch,
     tasks: Mutex<Vec<AbortHandle>>,
     closed: AtomicBool,
-    pub(crate) listening: Mutex<Vec<SocketAddr>>,
+    pub(crate) listening: Mutex<Vec<Listening>>,
+}
+
+/// Where a session listens.
+pub(crate) struct Listening {
+    pub(crate) locator: String,
+    pub(crate) guard: Option<Guard>,
 }
 
 impl Shared {
@@ -390,6 +397,10 @@ impl Shared {
         }
         for link in &links {
             link.close();
+        }
+        // Where it has listened stays known.
+        for listening in self.listening.lock().iter_mut() {
+            listening.guard = None;
         }
         if let Some(tap) = &self.tap {
             tap.flush();

@@ -3,7 +3,7 @@
 //! No packet is captured: the bytes that were written to and read from each connection are wrapped
 //! in synthetic packets, so neither root nor a capture library is needed.
 
-use crate::runtime::Birth;
+use crate::{io::Ends, runtime::Birth};
 use bytes::Bytes;
 use core::time::Duration;
 use parking_lot::Mutex;
@@ -11,10 +11,10 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, Write as _},
+    net::SocketAddr,
     path::Path,
     sync::Arc,
 };
-use tokio::net::TcpStream;
 use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
 
 /// From this many collected bytes on they are written to the file.
@@ -100,14 +100,15 @@ pub(crate) struct TappedConnection {
 
 impl TappedConnection {
     /// A connection of which nothing was read or written yet: a reader of the file knows by its
-    /// handshake what it is. `accepted` says that the peer connected to us. `None`: the connection is
-    /// lost already.
-    pub(crate) fn open(tap: &Arc<Tap>, stream: &TcpStream, accepted: bool) -> Option<Self> {
-        let (local, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+    /// handshake what it is. `accepted` says that the peer connected to us.
+    ///
+    /// Whatever carries it, in the file it is TCP: batches behind their prefixes, and in plain.
+    pub(crate) fn open(tap: &Arc<Tap>, ends: &Ends, accepted: bool) -> Self {
         let mut id = 0;
         tap.with(|state, now| {
             state.count += 1;
             id = state.count;
+            let (local, peer) = ends.addresses.unwrap_or_else(|| made_up(id, accepted));
             let (client, server, ours) = if accepted {
                 (peer, local, Direction::ToClient)
             } else {
@@ -117,7 +118,7 @@ impl TappedConnection {
             frames.open(now, &mut state.writer);
             state.connections.insert(id, Conversation { frames, ours });
         });
-        Some(Self { tap: tap.clone(), id })
+        Self { tap: tap.clone(), id }
     }
 
     pub(crate) fn sent(&self, parts: &[Bytes]) {
@@ -152,6 +153,16 @@ impl Drop for TappedConnection {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Addresses for a connection that has none, ours first: different ones for each.
+#[allow(clippy::cast_possible_truncation, reason = "the remainder is small")]
+fn made_up(id: u64, accepted: bool) -> (SocketAddr, SocketAddr) {
+    /// Ports that systems give to clients.
+    const EPHEMERAL: u16 = 49_152;
+    let client = SocketAddr::from(([127, 0, 0, 1], EPHEMERAL + (id % 16_384) as u16));
+    let server = SocketAddr::from(([127, 0, 0, 2], 7447));
+    if accepted { (server, client) } else { (client, server) }
 }
 
 /// Sequence numbers of the two SYNs. They differ between connections, so that two with the same ports

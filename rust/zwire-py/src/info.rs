@@ -101,6 +101,7 @@ pub(crate) struct Link {
     dst: String,
     mtu: u16,
     streamed: bool,
+    reliable: bool,
     user: Option<String>,
 }
 
@@ -108,10 +109,11 @@ impl Link {
     fn of(link: &Engine) -> Self {
         Self {
             zid: link.params.remote.zid,
-            src: format!("tcp/{}", link.local),
-            dst: format!("tcp/{}", link.peer),
+            src: link.local.clone(),
+            dst: link.peer.clone(),
             mtu: link.params.batch_size,
             streamed: link.params.streamed,
+            reliable: link.is_reliable(),
             user: link.params.user.as_ref().map(|user| user.as_str().to_owned()),
         }
     }
@@ -173,10 +175,10 @@ impl Link {
         py.None()
     }
 
-    /// What the link is for; TCP is reliable.
+    /// Whether what is sent arrives, unless the link ends.
     #[getter]
-    fn reliability(&self) -> PyReliability {
-        PyReliability(Reliability::Reliable)
+    const fn reliability(&self) -> PyReliability {
+        PyReliability(if self.reliable { Reliability::Reliable } else { Reliability::BestEffort })
     }
 
     fn __repr__(&self) -> String {

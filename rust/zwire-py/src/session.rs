@@ -283,7 +283,7 @@ impl Session {
 
     /// The endpoints on which this node listens, as `tcp/address:port`.
     fn listening(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.0.look(py)?.listening().iter().map(|address| format!("tcp/{address}")).collect())
+        Ok(self.0.look(py)?.listening())
     }
 
     /// Declares a key expression, so that publications on it are shorter on the wire.

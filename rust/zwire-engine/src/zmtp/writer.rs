@@ -242,7 +242,8 @@ impl Writer {
             let mut out = core::mem::take(&mut tx.out);
             drop(tx);
             let (mut writes, mut bytes) = (0, 0);
-            let result = gather::write(&connection.stream, &mut out, |written| {
+            let write = |slices: &[io::IoSlice<'_>]| connection.stream.try_write_vectored(slices);
+            let result = gather::write(write, &mut out, |written| {
                 writes += 1;
                 bytes += written as u64;
             });

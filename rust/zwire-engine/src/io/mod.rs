@@ -1,0 +1,252 @@
+//! [`Io`]: what a link reads from and writes to, whatever carries its bytes.
+//!
+//! An enum and not a trait object: the calls of the hot path stay visible to the compiler. Reading is
+//! the link's task alone; any thread may write.
+//!
+//! A link that carries messages looks like a stream here: each message stands behind the length prefix
+//! that a stream would have, in both directions. The prefix is not sent.
+
+#[cfg(unix)]
+mod unix;
+
+use crate::{
+    config::{Link, Target},
+    error::ConnectReason,
+    gather, tcp,
+};
+use bytes::{Bytes, BytesMut};
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The protocols of endpoints that this build speaks, as errors list them.
+pub(crate) const PROTOCOLS: &[&str] = &[
+    "tcp",
+    #[cfg(unix)]
+    unix::PROTOCOL,
+];
+
+/// An established connection.
+pub(crate) enum Io {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(unix::Stream),
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    /// Our end, as a locator.
+    pub(crate) local: String,
+    /// The other end, as a locator.
+    pub(crate) peer: String,
+    /// Both as addresses, local first, where they have some.
+    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
+}
+
+impl Ends {
+    fn of_addresses(protocol: &str, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            local: format!("{protocol}/{local}"),
+            peer: format!("{protocol}/{peer}"),
+            addresses: Some((local, peer)),
+        }
+    }
+}
+
+impl Io {
+    /// Connects to what `target` names.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub(crate) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        match target.endpoint.protocol() {
+            "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
+            #[cfg(unix)]
+            unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
+            other => Err(ConnectReason::Protocol(other.to_owned())),
+        }
+    }
+
+    /// Appends what there is: one message, or what the stream has. 0 is the end.
+    ///
+    /// # Errors
+    /// `WouldBlock`: there is nothing now. Any other ends the connection.
+    #[inline]
+    pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_read_buf(buf),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.try_read(buf),
+        }
+    }
+
+    /// Writes as much as the connection takes: true when all is on its way. `progress` hears of each write.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    #[inline]
+    pub(crate) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        match self {
+            Self::Tcp(stream) => gather::write(|slices| stream.try_write_vectored(slices), out, progress),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.try_write(out, progress),
+        }
+    }
+
+    /// Returns when reading may give something; it may also give nothing.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    /// Returns when the connection may take something; it may also take nothing.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.writable().await,
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    /// Whether what was written arrives, unless the connection ends.
+    #[allow(clippy::unused_self, reason = "so do all that there are by now")]
+    pub(crate) const fn is_reliable(&self) -> bool {
+        true
+    }
+
+    /// Whether batches travel behind a length prefix; else each is a message.
+    #[allow(clippy::unused_self, reason = "so do all that there are by now")]
+    pub(crate) const fn is_streamed(&self) -> bool {
+        true
+    }
+
+    /// The largest batch, in bytes.
+    #[allow(clippy::unused_self, reason = "so it is for all that there are by now")]
+    pub(crate) const fn mtu(&self) -> u16 {
+        u16::MAX
+    }
+
+    /// Who is connected.
+    ///
+    /// # Errors
+    /// The connection is lost already.
+    pub(crate) fn ends(&self) -> io::Result<Ends> {
+        match self {
+            Self::Tcp(stream) => Ok(Ends::of_addresses("tcp", stream.local_addr()?, stream.peer_addr()?)),
+            #[cfg(unix)]
+            Self::Unix(stream) => Ok(stream.ends()),
+        }
+    }
+}
+
+/// What takes connections in.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(unix::Listener),
+}
+
+/// A listener that is bound.
+pub(crate) struct Bound {
+    pub(crate) listener: Listener,
+    /// Where others find it, with the port that the system chose.
+    pub(crate) locator: String,
+    /// What is to be undone when the session closes.
+    pub(crate) guard: Option<Guard>,
+}
+
+/// What a listener leaves behind until this is dropped.
+pub(crate) enum Guard {
+    #[cfg(unix)]
+    Unix(#[allow(dead_code, reason = "held for its drop")] unix::Guard),
+}
+
+impl Listener {
+    /// Listens where `target` says; in a runtime.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub(crate) async fn bind(target: &Target, link: &Link) -> Result<Bound, ConnectReason> {
+        match target.endpoint.protocol() {
+            "tcp" => {
+                let listener = tcp::listen(target, link).await?;
+                let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
+                Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
+            }
+            #[cfg(unix)]
+            unix::PROTOCOL => {
+                let (listener, guard) = unix::Listener::bind(target).await?;
+                Ok(Bound {
+                    listener: Self::Unix(listener),
+                    locator: locator(target, target.endpoint.address()),
+                    guard: Some(Guard::Unix(guard)),
+                })
+            }
+            other => Err(ConnectReason::Protocol(other.to_owned())),
+        }
+    }
+
+    /// The next connection. Nothing that it has to say was waited for.
+    ///
+    /// # Errors
+    /// The operating system's; another may come.
+    pub(crate) async fn accept(&self) -> io::Result<Incoming> {
+        match self {
+            Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
+            #[cfg(unix)]
+            Self::Unix(listener) => listener.accept().await.map(|stream| Incoming::Ready(Io::Unix(stream))),
+        }
+    }
+}
+
+/// A connection that somebody has made to us.
+pub(crate) enum Incoming {
+    /// It can be used as it is.
+    #[cfg(unix)]
+    Ready(Io),
+    Tcp(TcpStream),
+}
+
+impl Incoming {
+    /// Makes it ready for the handshake of Zenoh; bounded in time by the caller.
+    ///
+    /// # Errors
+    /// Why it is of no use.
+    #[allow(clippy::unused_async, reason = "some have a handshake of their own")]
+    pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
+        match self {
+            #[cfg(unix)]
+            Self::Ready(io) => Ok(io),
+            Self::Tcp(stream) => {
+                tcp::established(&stream).map_err(ConnectReason::io)?;
+                Ok(Io::Tcp(stream))
+            }
+        }
+    }
+}
+
+/// The locator of a listener that is bound to `address`.
+fn locator(target: &Target, address: &str) -> String {
+    let bound = target.endpoint.with_address(address);
+    // An address that the system gives is one; it may only be longer than the one it came from.
+    bound.as_ref().unwrap_or(&target.endpoint).locator().as_str().to_owned()
+}
+
+impl ConnectReason {
+    pub(crate) fn io(error: io::Error) -> Self {
+        Self::Io(Arc::new(error))
+    }
+}
