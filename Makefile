@@ -99,8 +99,8 @@ test-py: ext ## Python: API, guards, command line, examples of the documentation
 	$(BIN)/python -m pytest tests/python $(PYTEST_ARGS)
 
 .PHONY: test-interop
-test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
-	$(BIN)/python -m pytest tests/interop --timeout 120 $(PYTEST_ARGS)
+test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era, also on networks that fail
+	$(BIN)/python -m pytest tests/interop tests/network --timeout 120 $(PYTEST_ARGS)
 
 # It never fails: what cannot be had is said, and the tests that want it skip with that reason.
 $(ZRE_PEERS)/versions: .ci/zre-peers

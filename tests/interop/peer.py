@@ -193,6 +193,19 @@ class Node:
             "peers": [str(z) for z in self.session.info.peers_zid()],
         }
 
+    def transport_events(self, name):
+        """Collects what the session says of its neighbours coming and going."""
+        sink = self.sink(
+            name,
+            Collector(
+                lambda event: {
+                    "kind": self.name(self.z.SampleKind, event.kind),
+                    "zid": str(event.transport.zid),
+                }
+            ),
+        )
+        self.things[name] = self.session.info.declare_transport_events_listener(sink)
+
     def stats(self):
         return self.session.stats()
 

@@ -128,6 +128,14 @@ class Host:
     def plug(self):
         self.network.hub.ip(f"link set {self.port} up")
 
+    def swallow(self):
+        """Frames to and from this host vanish, and nobody sees why: all interfaces have their carrier."""
+        self.network.hub.ip(f"link set {self.port} nomaster")
+
+    def carry(self):
+        """Ends what :meth:`swallow` began."""
+        self.network.hub.ip(f"link set {self.port} master hub")
+
     def down(self):
         """Takes the interface down: its routes are gone, sending fails at once."""
         self.namespace.ip("link set eth0 down")
