@@ -12,7 +12,10 @@ import importlib
 import json
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Sent after the last message on the same key at the same priority: whoever gets it has got all before it.
 END = b"end"
@@ -44,7 +47,9 @@ class Node:
         }.items():
             config.insert_json5(key, json.dumps(value))
         # For batches, and here, so that no trial pays for the import.
-        self.arrow: Any = importlib.import_module("pyarrow") if module.startswith("zwire") else None
+        if module.startswith("zwire"):
+            self.arrow: Any = importlib.import_module("pyarrow")
+            self.compute: Any = importlib.import_module("pyarrow.compute")
         self.session = self.zenoh.open(config)
         self.kept: list[Any] = []
         self.block = {"congestion_control": self.zenoh.CongestionControl.BLOCK}
@@ -55,45 +60,64 @@ class Node:
 
     # -- publish and subscribe
 
-    def subscribe(self, way: str, key: str) -> None:
-        """Declare a subscriber that receives in that way; `collect` gives what it got."""
+    def subscribe(self, way: str, key: str, marks: int = 1, sign: str | None = None) -> None:
+        """Declare a subscriber that receives in that way; `collect` gives what it got.
+
+        It ends after so many end marks, one of each publisher. The key `sign` is subscribed to after `key`:
+        who has heard of the one has heard of the other.
+        """
+        self.marks = marks
         if way == "callback":
-            self.counter = Counter()
+            self.counter = Counter(marks)
             self.subscriber = self.session.declare_subscriber(key, self.counter)
         else:
             self.subscriber = self.session.declare_subscriber(key)
+        self.sign = self.session.declare_subscriber(sign) if sign else None
 
     def collect(self, way: str) -> dict[str, float]:
-        """Count until the end mark; the time is from the first message to the mark."""
-        received, seconds = getattr(self, f"_collect_{way}")()
+        """Count until the last end mark; all processes share the clock of `first` and `last`."""
+        received, first, last = getattr(self, f"_collect_{way}")()
         self.subscriber.undeclare()
-        return {"received": received, "seconds": seconds}
+        if self.sign:
+            self.sign.undeclare()
+        return {"received": received, "first": first, "last": last, "seconds": last - first}
 
-    def _collect_callback(self) -> tuple[int, float]:
+    def _collect_callback(self) -> tuple[int, float, float]:
         if not self.counter.ended.wait(RECEIVE_SECONDS):
             raise TimeoutError(f"no end mark after {self.counter.count} messages")
-        return self.counter.count, self.counter.last - self.counter.first
+        return self.counter.count, self.counter.first, self.counter.last
 
-    def _collect_iterate(self) -> tuple[int, float]:
-        count, first = 0, 0.0
+    def _collect_iterate(self) -> tuple[int, float, float]:
+        count, first, marks = 0, 0.0, self.marks
         for sample in self.subscriber:
             payload = sample.payload.to_bytes()
             if count == 0:
                 first = clock()
             if len(payload) == len(END):
-                return count, clock() - first
-            count += 1
+                marks -= 1
+                if marks == 0:
+                    return count, first, clock()
+            else:
+                count += 1
         raise EOFError(f"the subscriber ended after {count} messages")
 
-    def _collect_batch(self) -> tuple[int, float]:
-        count, first = 0, 0.0
+    def _collect_batch(self) -> tuple[int, float, float]:
+        count, first, marks = 0, 0.0, self.marks
         while True:
             batch = self.arrow.record_batch(self.subscriber.recv_batch(timeout=RECEIVE_SECONDS))
             if count == 0:
                 first = clock()
             count += batch.num_rows
-            if batch.num_rows and len(batch.column("payload")[-1].as_py()) == len(END):
-                return count - 1, clock() - first
+            marks -= self._marks(batch.column("payload"))
+            if marks == 0:
+                return count - self.marks, first, clock()
+
+    def _marks(self, payload: Any) -> int:
+        """How many end marks there are: of one publisher only the last message can be one."""
+        if self.marks == 1:
+            return int(len(payload) > 0 and len(payload[-1].as_py()) == len(END))
+        lengths = self.compute.binary_length(payload)
+        return int(self.compute.sum(self.compute.equal(lengths, len(END))).as_py() or 0)
 
     def take(self, count: int) -> None:
         """Receive so many samples in batches."""
@@ -107,17 +131,23 @@ class Node:
         """A counter of the session."""
         return int(self.session.stats()[name])
 
-    def publish(self, way: str, key: str, size: int, seconds: float) -> dict[str, float]:
-        """Publish for that long, then the end mark."""
+    def publish(
+        self, way: str, key: str, size: int, seconds: float, signs: Sequence[str] = ()
+    ) -> dict[str, float]:
+        """Publish for that long, then the end mark; begin when a subscriber is seen, and one of each sign."""
         publisher = self.session.declare_publisher(key, **self.block)
         send, per_call = self._batches(key, size) if way == "batch" else (publisher.put, 1)
         data = self._batch(size, per_call) if way == "batch" else bytes(size)
         stride = 1 if way == "batch" else max(1, min(STRIDE, BATCH_BYTES // size))
         deadline = clock() + MATCH_SECONDS
-        while not publisher.matching_status.matching:
-            if clock() > deadline:
-                raise TimeoutError("no subscriber was seen")
-            time.sleep(0.01)
+        waits = [publisher, *map(self.session.declare_publisher, signs)]
+        for waiting in waits:
+            while not waiting.matching_status.matching:
+                if clock() > deadline:
+                    raise TimeoutError("no subscriber was seen")
+                time.sleep(0.01)
+        for waiting in waits[1:]:
+            waiting.undeclare()
         sent, begin = 0, clock()
         while clock() - begin < seconds:
             for _ in range(stride):
@@ -197,10 +227,10 @@ class Node:
 
 
 class Counter:
-    """A subscriber's callback."""
+    """A subscriber's callback, which counts until so many end marks have come."""
 
-    def __init__(self) -> None:
-        self.count, self.first, self.last = 0, 0.0, 0.0
+    def __init__(self, marks: int) -> None:
+        self.count, self.marks, self.first, self.last = 0, marks, 0.0, 0.0
         self.ended = threading.Event()
 
     def __call__(self, sample: Any) -> None:
@@ -208,8 +238,10 @@ class Counter:
         if self.count == 0:
             self.first = clock()
         if len(payload) == len(END):
-            self.last = clock()
-            self.ended.set()
+            self.marks -= 1
+            if self.marks == 0:
+                self.last = clock()
+                self.ended.set()
         else:
             self.count += 1
 

@@ -35,7 +35,7 @@ def trial(listens: Child, calls: Child, command: str, *args: float) -> tuple[lis
 def measure(plan: Plan) -> Iterator[Row]:
     """The rows of this area."""
     p50 = Row("ping", f"round trip {SIZE} B, p50", "µs", PEER, target=0.8, less_is_better=True)
-    p99 = Row("ping", f"round trip {SIZE} B, p99", "µs", PEER, less_is_better=True)
+    p99 = Row("ping", f"round trip {SIZE} B, p99", "µs", PEER, target=0.8, less_is_better=True)
     rate = Row("query", f"queries, one reply of {SIZE} B", "query/s", PEER, target=2.0)
     tail = Row("query", "time of a query, p99", "µs", PEER, less_is_better=True)
     if not plan.wants(p50, p99, rate, tail):
