@@ -22,6 +22,13 @@ pub const MAX_LOCATORS: usize = 256;
 /// was reported, at a few kilobytes of memory.
 pub const MAX_LINK_STATES: usize = 10_000;
 
+/// Most routers in one network. Each change of a link may cost work for each pair of them: a tree for
+/// every router, some 100 ms altogether at this bound.
+pub const MAX_ROUTERS: usize = 1024;
+
+/// Most links that all routers of one network say they have: 16 for each, both ends counted.
+pub const MAX_ROUTER_LINKS: usize = 16 * MAX_ROUTERS;
+
 /// Longest key expression: its length travels as `z16`.
 pub const MAX_KEYEXPR_LEN: usize = u16::MAX as usize;
 

@@ -121,6 +121,9 @@ pub struct FaceLimits {
     pub interests: usize,
     /// Queries that wait for their end, of the face that asks. The default of 65 536 is 20 MiB.
     pub queries: usize,
+    /// Bytes of what all other routers of the network declared together, beside what each link costs.
+    /// Whoever tells of more is closed. The default of 256 MiB holds half a million subscribers.
+    pub network_bytes: usize,
     /// Bytes of remembered routes. Beyond it the oldest half is forgotten and, where it is needed
     /// again, worked out again. The default of 8 MiB holds 20 000 keys of usual length.
     pub route_cache_bytes: usize,
@@ -128,6 +131,12 @@ pub struct FaceLimits {
 
 impl Default for FaceLimits {
     fn default() -> Self {
-        Self { table_bytes: 32 << 20, interests: 16_384, queries: 65_536, route_cache_bytes: 8 << 20 }
+        Self {
+            table_bytes: 32 << 20,
+            interests: 16_384,
+            queries: 65_536,
+            network_bytes: 256 << 20,
+            route_cache_bytes: 8 << 20,
+        }
     }
 }

@@ -15,10 +15,10 @@ use crate::zenoh::{
 impl Node {
     pub(super) fn handle_declare(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
-        if face.region == Region::Routers && !face.told_all {
-            // Sourced declarations between routers.
-            self.stats.ignored += 1;
-            return Ok(());
+        if face.in_network()
+            && !matches!(declare.body, Declaration::KeyExpr { .. } | Declaration::UndeclareKeyExpr { .. })
+        {
+            return self.handle_sourced(from, declare);
         }
         match declare.body {
             Declaration::KeyExpr { id, key } => match face.resolve_owned(&key) {
@@ -174,6 +174,7 @@ impl Node {
         for (to, key) in concerned {
             self.refresh(to, kind, &key);
         }
+        self.refresh_own(kind, key);
     }
 
     /// What is at `from` concerns `to` now and did not before, or the other way round.
@@ -216,6 +217,12 @@ impl Node {
                 self.faces.get(from).is_some_and(|face| self.tells(kind, (*from, face), to))
             })
             .map(|(_, info)| info)
+            .chain(
+                resource
+                    .routers(kind)
+                    .filter(move |(router, _)| self.hears(Some(*router), to.1))
+                    .map(|(_, info)| info),
+            )
     }
 
     /// What `to` is told of one resource: the infos of all others who are on it, merged.
@@ -284,7 +291,7 @@ impl Node {
     }
 
     /// Brings what `to` knows of `key` up to date.
-    fn refresh(&mut self, to: FaceId, kind: Kind, key: &KeyExpr) {
+    pub(super) fn refresh(&mut self, to: FaceId, kind: Kind, key: &KeyExpr) {
         let Some(face) = self.faces.get(&to) else { return };
         let offer = self.word((to, face), kind, key);
         let known = face.announced[kind as usize].get(key).copied();
@@ -306,9 +313,10 @@ impl Node {
         info: QueryableInfo,
     ) {
         let Some(face) = self.faces.get_mut(&to) else { return };
-        let known = face.announced[kind as usize].get(key).and_then(|known| known.id);
-        let id = known.unwrap_or_else(|| face.new_id());
-        face.announced[kind as usize].insert(key.clone(), Announced { id: Some(id), info });
+        let known = face.announced[kind as usize].get(key).copied();
+        let id = known.and_then(|known| known.id).unwrap_or_else(|| face.new_id());
+        let exact = known.is_some_and(|known| known.exact) || face.watches_key(kind, key);
+        face.announced[kind as usize].insert(key.clone(), Announced { id: Some(id), info, exact });
         self.send_declaration(to, interest_id, kind, id, key, info);
     }
 
@@ -324,12 +332,7 @@ impl Node {
     ) {
         let Some(face) = self.faces.get(&to) else { return };
         let key = face.wire_expr(key);
-        let body = match kind {
-            Kind::Subscriber => Declaration::Subscriber { id, key },
-            Kind::Queryable => Declaration::Queryable { id, key, info },
-            Kind::Token => Declaration::Token { id, key },
-        };
-        self.send_declare(to, interest_id, body);
+        self.send_declare(to, interest_id, declaration(kind, id, key, info));
     }
 
     /// Tells `to` that there is nothing on `key` any more: by id, or by key where it was never told
@@ -347,12 +350,7 @@ impl Node {
 
     /// Sends a U_*.
     pub(super) fn send_undeclaration(&mut self, to: FaceId, kind: Kind, id: u32, key: Option<WireExpr>) {
-        let body = match kind {
-            Kind::Subscriber => Declaration::UndeclareSubscriber { id, key },
-            Kind::Queryable => Declaration::UndeclareQueryable { id, key },
-            Kind::Token => Declaration::UndeclareToken { id, key },
-        };
-        self.send_declare(to, None, body);
+        self.send_declare(to, None, undeclaration(kind, id, key));
     }
 
     pub(super) fn send_declare(&mut self, to: FaceId, interest_id: Option<u32>, body: Declaration) {
@@ -390,5 +388,23 @@ impl Node {
                 self.remove_entity(from, kind, entity);
             }
         }
+    }
+}
+
+/// The D_* of something.
+pub(super) const fn declaration(kind: Kind, id: u32, key: WireExpr, info: QueryableInfo) -> Declaration {
+    match kind {
+        Kind::Subscriber => Declaration::Subscriber { id, key },
+        Kind::Queryable => Declaration::Queryable { id, key, info },
+        Kind::Token => Declaration::Token { id, key },
+    }
+}
+
+/// The U_* of something.
+pub(super) const fn undeclaration(kind: Kind, id: u32, key: Option<WireExpr>) -> Declaration {
+    match kind {
+        Kind::Subscriber => Declaration::UndeclareSubscriber { id, key },
+        Kind::Queryable => Declaration::UndeclareQueryable { id, key },
+        Kind::Token => Declaration::UndeclareToken { id, key },
     }
 }

@@ -26,7 +26,7 @@ const ENTRY: usize = 256;
 const BRANCH: usize = 192;
 
 /// What a key costs the face that declares something on it.
-fn cost(key: &str) -> usize {
+pub(super) fn cost(key: &str) -> usize {
     let chunks = 1 + key.bytes().filter(|b| *b == b'/').take(trie::DEPTH - 1).count();
     // A long key with wildcards is slow to compare, for everybody. With this surcharge all keys of a
     // face take at most some 60 ms for a key that was not asked before.
@@ -42,7 +42,7 @@ pub(super) enum Region {
     Clients,
     /// Peers.
     Peers,
-    /// Routers: the gateways of a peer. Between routers nothing is passed on yet.
+    /// Routers: the gateways of a peer; the other routers of a router's network.
     Routers,
     /// Multicast groups, to which things go.
     Group,
@@ -73,6 +73,8 @@ pub(super) struct Announced {
     /// comes, so that only its end will be told.
     pub(super) id: Option<u32>,
     pub(super) info: QueryableInfo,
+    /// It was told of the key itself, not only as the word for an aggregate on it.
+    pub(super) exact: bool,
 }
 
 /// A request that waits for its end.
@@ -116,13 +118,15 @@ pub(super) struct Face {
 
     pub(super) cache: RouteCache,
 
-    /// From its link states: its numbers for nodes.
-    pub(super) psids: BTreeMap<u64, ZenohId>,
+    /// From its link states: its numbers for nodes, and which of them are gateways.
+    pub(super) psids: BTreeMap<u64, (ZenohId, bool)>,
     pub(super) link_state_sn: Option<u64>,
     /// It has sent a link state.
     pub(super) introduced: bool,
     /// The nodes that it is linked to.
     pub(super) links: BTreeSet<ZenohId>,
+    /// Those of them that are its gateways.
+    pub(super) gateways: BTreeSet<ZenohId>,
 }
 
 impl Face {
@@ -172,6 +176,7 @@ impl Face {
             link_state_sn: None,
             introduced: false,
             links: BTreeSet::new(),
+            gateways: BTreeSet::new(),
         }
     }
 
@@ -325,6 +330,11 @@ impl Face {
 
     // ---- requests ----
 
+    /// Whether the face is a link of the network of routers that this node, a router, is in.
+    pub(super) fn in_network(&self) -> bool {
+        self.region == Region::Routers && !self.told_all
+    }
+
     /// A request id that is not pending on this face.
     pub(super) fn new_rid(&mut self) -> u32 {
         loop {
@@ -372,7 +382,7 @@ pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face))
         | (NodeMode::Router, Region::Peers, Region::Clients) => true,
         // Peers that have a link of their own would get everything twice.
         (NodeMode::Router, Region::Peers, Region::Peers) => !linked(from.1, to.1),
-        // Between routers data follows trees, which are not built yet.
+        // Between routers everything follows trees, not links.
         (NodeMode::Router, Region::Routers, _) | (NodeMode::Router, _, Region::Routers) => false,
         // A peer speaks for its clients, not for its neighbours.
         (NodeMode::Peer, Region::Clients, _) | (NodeMode::Peer, _, Region::Clients) => true,

@@ -117,7 +117,8 @@ impl Node {
         for (kind, key) in face.announced_for(watch) {
             let Some(face) = self.faces.get_mut(&of) else { return };
             let known = face.announced[kind as usize].get(&key).copied();
-            if watch.aggregate && !face.watches_key(kind, &key) && !face.watches_aggregate(kind, &key) {
+            let as_word_only = known.is_some_and(|known| !known.exact) && !face.watches_key(kind, &key);
+            if watch.aggregate && as_word_only && !face.watches_aggregate(kind, &key) {
                 face.announced[kind as usize].remove(&key);
                 continue;
             }
@@ -174,7 +175,11 @@ impl Node {
             };
             let Some(face) = self.faces.get_mut(&to) else { return };
             for (key, info) in offers {
-                face.announced[kind as usize].entry(key).or_insert(Announced { id: None, info });
+                face.announced[kind as usize].entry(key).or_insert(Announced {
+                    id: None,
+                    info,
+                    exact: !watch.aggregate,
+                });
             }
         }
     }

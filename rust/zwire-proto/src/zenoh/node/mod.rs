@@ -1,4 +1,4 @@
-//! The routing machine of a hub or of a peer (`zenoh-behaviour` 4 and 5).
+//! The routing machine of a router or of a peer (`zenoh-behaviour` 4 and 5).
 //!
 //! A [`Node`] knows faces: each is a link to another node, or a session of the same process. It keeps
 //! what each face declared, tells each face what that face wants to know, and passes data, queries
@@ -11,12 +11,11 @@
 //! | `declare`, `interest`, `waiting` | declarations in, announcements out |
 //! | `push`, `routes` | data, and its remembered routes |
 //! | `query` | requests, answers, ends |
-//! | `link_state` | who is linked to whom |
+//! | `gossip` | what neighbours are told of each other, and of the links of a peer |
 //! | `gateway` | a peer and the router that it looks to |
 //! | `group` | multicast groups: who hears us only there |
-//!
-//! Between routers nothing is passed on yet: a link to another router is kept open, what comes on it
-//! is ignored, and its requests end at once.
+//! | `network` | the routers of a network, their links, their trees |
+//! | `routers` | what is declared to routers, and which way data and queries take among them |
 
 mod barrier;
 mod config;
@@ -25,11 +24,13 @@ mod error;
 mod event;
 mod face;
 mod gateway;
+mod gossip;
 mod group;
 mod interest;
-mod link_state;
+mod network;
 mod push;
 mod query;
+mod routers;
 mod routes;
 mod stats;
 mod tables;
@@ -51,7 +52,9 @@ use crate::{Now, Text};
 use core::{fmt, time::Duration};
 use event::Events;
 use face::{Face, Region};
+use gossip::Gossip;
 use group::Groups;
+use network::Network;
 use query::Queries;
 use std::collections::{BTreeMap, VecDeque};
 use tables::Tables;
@@ -82,6 +85,8 @@ impl fmt::Debug for FaceId {
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
+    /// The time of the last input but data.
+    mono: Duration,
     faces: BTreeMap<FaceId, Face>,
     tables: Tables,
     /// Rises with each change that may alter a route of data.
@@ -93,7 +98,8 @@ pub struct Node {
     /// Barriers that wait for neighbours.
     barriers: WaitingRoom,
     hlc: Option<Hlc>,
-    link_state_sn: u64,
+    network: Network,
+    gossip: Gossip,
     out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
     events: Events,
     stats: NodeStats,
@@ -104,6 +110,7 @@ impl Node {
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
         Self {
+            mono: Duration::ZERO,
             faces: BTreeMap::new(),
             tables: Tables::new(),
             version: 0,
@@ -112,7 +119,8 @@ impl Node {
             groups: Groups::default(),
             barriers: WaitingRoom::default(),
             hlc: config.timestamping.then(|| Hlc::new(config.zid)),
-            link_state_sn: 0,
+            network: Network::new(&config),
+            gossip: Gossip::default(),
             out: VecDeque::new(),
             events: Events::default(),
             stats: NodeStats::default(),
@@ -123,12 +131,13 @@ impl Node {
     /// A link to `remote` is open, or a session of this process has started. A face of that number that
     /// is still there is taken down first.
     pub fn handle_face_up(&mut self, now: Now, id: FaceId, remote: Remote, kind: FaceKind) {
+        self.mono = now.mono;
         self.handle_face_down(now, id);
         let face = Face::new(self.config.mode, remote, kind, now.mono, &self.config.limits);
         let (told_all, region) = (face.told_all, face.region);
         self.faces.insert(id, face);
         self.version += 1;
-        self.greet(id);
+        self.greet(now, id);
         if told_all {
             self.tell_all(id);
         }
@@ -143,13 +152,14 @@ impl Node {
 
     /// The link is lost or closed, the session has ended. What it declared is withdrawn, what it was
     /// asked ends, what it asked is forgotten. An unknown face is none of our business.
-    pub fn handle_face_down(&mut self, _now: Now, id: FaceId) {
+    pub fn handle_face_down(&mut self, now: Now, id: FaceId) {
+        self.mono = now.mono;
         let Some(face) = self.faces.get_mut(&id) else { return };
         // It is told nothing any more, not even of its own end.
         face.told_all = false;
         face.watches.clear();
         face.announced = Default::default();
-        let region = face.region;
+        let (region, remote) = (face.region, face.remote);
         self.drop_queries_of(id);
         self.waiting.remove_all(id);
         self.withdraw_forwarded(id, None);
@@ -161,7 +171,7 @@ impl Node {
         self.version += 1;
         self.leave_groups(id);
         if matches!(region, Region::Peers | Region::Routers) {
-            self.tell_links();
+            self.part(now, id, remote);
         }
     }
 
@@ -176,6 +186,7 @@ impl Node {
         message: NetworkMessage,
         reliability: Reliability,
     ) -> Result<(), FaceError> {
+        self.mono = now.mono;
         let member = self.faces.get(&id).is_some_and(|face| face.region == Region::Members);
         match message {
             // To these there would be answers, and no way back.
@@ -189,24 +200,26 @@ impl Node {
             NetworkMessage::ResponseFinal(end) => self.handle_response_final(id, end.id),
             NetworkMessage::Declare(declare) => self.handle_declare(id, declare),
             NetworkMessage::Interest(interest) => self.handle_interest(now, id, &interest),
-            NetworkMessage::Oam(oam) => self.handle_oam(id, &oam),
+            NetworkMessage::Oam(oam) => self.handle_oam(now, id, &oam),
         }
     }
 
     /// The time of [`Self::poll_timeout`] has come. Too early does no harm.
     pub fn handle_timeout(&mut self, now: Now) {
+        self.mono = now.mono;
         self.expire_queries(now);
         self.expire_interests(now);
         self.retell_groups(now);
         self.expire_barriers(now);
+        self.grow_trees(now);
     }
 
     /// The node listens at other places than before: its neighbours are told. The first call, after the
     /// listeners are bound, is of this kind.
-    pub fn set_locators(&mut self, _now: Now, locators: Vec<Text>) {
+    pub fn set_locators(&mut self, now: Now, locators: Vec<Text>) {
         if self.config.locators != locators {
             self.config.locators = locators;
-            self.tell_links();
+            self.tell_locators(now);
         }
     }
 
@@ -236,6 +249,7 @@ impl Node {
             self.waiting.next_deadline(),
             self.groups.next_deadline(),
             self.barriers.next_deadline(),
+            self.network.next_deadline(),
         ]
         .into_iter()
         .flatten()

@@ -2,8 +2,10 @@
 
 use super::{
     FaceError, FaceId, Node, NodeConfig, NodeStats,
-    face::{Region, relays},
-    routes::Route,
+    face::Region,
+    network::RouterIx,
+    routers::Way,
+    routes::{Route, Target},
     tables::Kind,
 };
 use crate::{
@@ -13,6 +15,7 @@ use crate::{
         wire::{NetworkMessage, PushBody, WireExpr},
     },
 };
+use std::collections::BTreeSet;
 
 impl Node {
     /// [`Self::forward`] into the queue of outputs.
@@ -76,7 +79,8 @@ impl Node {
             return Ok(());
         };
         let wire = push.key.clone();
-        let targets = self.data_route(from, &key, &wire);
+        let way = self.way(from, node_id);
+        let targets = self.data_route(from, way, &key, &wire);
         hand_out(&mut self.stats, message, &targets, give);
         if let Some(face) = self.faces.get_mut(&from) {
             face.cache.insert(node_id, &wire, Route { version: self.version, targets });
@@ -86,22 +90,38 @@ impl Node {
 
     /// The faces that data on `key` from `from` goes to, and how the key is written there if not as in
     /// `wire`.
-    fn data_route(&self, from: FaceId, key: &KeyExpr, wire: &WireExpr) -> Box<[(FaceId, Option<WireExpr>)]> {
+    fn data_route(&mut self, from: FaceId, way: Way, key: &KeyExpr, wire: &WireExpr) -> Box<[Target]> {
         let Some(source) = self.faces.get(&from) else { return Box::default() };
-        let mut targets: Vec<FaceId> =
-            self.tables.matching(key).flat_map(|r| r.entities(Kind::Subscriber)).map(|(id, _)| id).collect();
-        targets
-            .extend(self.faces.iter().filter(|(_, f)| f.may_want(Kind::Subscriber, key)).map(|(id, _)| *id));
-        targets.sort_unstable();
-        targets.dedup();
+        let mut faces: Vec<FaceId> = Vec::new();
+        let mut routers: Vec<RouterIx> = Vec::new();
+        for resource in self.tables.matching(key) {
+            faces.extend(resource.entities(Kind::Subscriber).map(|(id, _)| id));
+            routers.extend(resource.routers(Kind::Subscriber).map(|(router, _)| router));
+        }
+        faces.extend(self.faces.iter().filter(|(_, f)| f.may_want(Kind::Subscriber, key)).map(|(id, _)| *id));
+        faces.sort_unstable();
+        faces.dedup();
+        let reached = |id: &FaceId| {
+            let face = self.faces.get(id);
+            face.is_some_and(|face| self.passes(way, (from, source), (*id, face)))
+        };
+        faces.retain(reached);
+        let mut targets: Vec<(FaceId, u16)> = faces.into_iter().map(|id| (id, 0)).collect();
+        if !routers.is_empty() {
+            routers.sort_unstable();
+            routers.dedup();
+            let hops = routers.into_iter().filter_map(|to| self.hop(from, way, to));
+            let hops: BTreeSet<(FaceId, u16)> = hops.collect();
+            targets.extend(hops);
+            targets.sort_unstable();
+        }
         // Only a full key means the same to everybody.
         let as_it_came = |out: WireExpr| if wire.scope == 0 && out == *wire { None } else { Some(out) };
-        targets
-            .into_iter()
-            .filter_map(|id| self.faces.get(&id).map(|face| (id, face)))
-            .filter(|target| relays(self.config.mode, (from, source), *target))
-            .map(|(id, face)| (id, as_it_came(face.wire_expr(key))))
-            .collect()
+        let targets = targets.into_iter().filter_map(|(id, node_id)| {
+            let key = as_it_came(self.faces.get(&id)?.wire_expr(key));
+            Some(Target { face: id, node_id, key })
+        });
+        targets.collect()
     }
 }
 
@@ -110,7 +130,7 @@ impl Node {
 fn hand_out(
     stats: &mut NodeStats,
     message: &mut NetworkMessage,
-    targets: &[(FaceId, Option<WireExpr>)],
+    targets: &[Target],
     mut give: impl FnMut(FaceId, &mut NetworkMessage),
 ) {
     if targets.is_empty() {
@@ -120,18 +140,18 @@ fn hand_out(
     stats.pushes_out += targets.len() as u64;
     // The key as it came, while that of a face stands in its place.
     let mut came = None;
-    for (to, key) in targets.iter().rev() {
+    for target in targets.iter().rev() {
         let NetworkMessage::Push(push) = &mut *message else { return };
-        // NodeId is for routers, and the timestamp of the network message is not passed on.
-        push.node_id = 0;
+        // The timestamp of the network message is not passed on.
         push.timestamp = None;
-        if let Some(key) = key {
+        push.node_id = target.node_id;
+        if let Some(key) = &target.key {
             let before = core::mem::replace(&mut push.key, key.clone());
             came.get_or_insert(before);
         } else if let Some(came) = came.take() {
             push.key = came;
         }
-        give(*to, message);
+        give(target.face, message);
     }
 }
 

@@ -6,7 +6,9 @@
 
 use super::{
     FaceError, FaceId, Node,
-    face::{Face, Pending, Region, relays},
+    face::{Face, Pending, Region},
+    network::RouterIx,
+    routes::Target,
     tables::{Kind, merge},
 };
 use crate::{
@@ -63,8 +65,9 @@ impl Node {
         if face.queries.len() >= bound {
             return Err(FaceError::TooManyQueries { bound });
         }
+        let node_id = if face.region == Region::Routers { request.node_id } else { 0 };
         let targets = match face.resolve(&request.key) {
-            Some(key) => self.query_targets(from, &key, request.target),
+            Some(key) => self.query_targets(from, node_id, &key, request.target),
             None => {
                 self.stats.invalid_keys += 1;
                 Vec::new()
@@ -83,14 +86,14 @@ impl Node {
         let number = self.queries.next;
         self.queries.next += 1;
         let mut query = Query { source: from, rid: request.id, qos: request.qos, branches: BTreeSet::new() };
-        for (to, key) in targets {
-            let Some(face) = self.faces.get_mut(&to) else { continue };
+        for Target { face: to, node_id, key } in targets {
+            let (Some(key), Some(face)) = (key, self.faces.get_mut(&to)) else { continue };
             let rid = face.new_rid();
             face.pending.insert(rid, Pending { query: number, deadline });
             self.queries.deadlines.insert((deadline, to, rid));
             query.branches.insert((to, rid));
             self.stats.requests_out += 1;
-            let copy = Request { id: rid, key, timestamp: None, node_id: 0, ..request.clone() };
+            let copy = Request { id: rid, key, timestamp: None, node_id, ..request.clone() };
             self.out.push_back((to, NetworkMessage::Request(copy), reliability));
         }
         self.queries.open.insert(number, query);
@@ -101,26 +104,48 @@ impl Node {
     }
 
     /// The faces that are asked, and how the key is written there.
-    fn query_targets(&self, from: FaceId, key: &KeyExpr, target: QueryTarget) -> Vec<(FaceId, WireExpr)> {
+    fn query_targets(
+        &mut self,
+        from: FaceId,
+        node_id: u16,
+        key: &KeyExpr,
+        target: QueryTarget,
+    ) -> Vec<Target> {
+        let way = self.way(from, node_id);
         let Some(source) = self.faces.get(&from) else { return Vec::new() };
         // Per face the merged info; `None` where not all is known that the face declares.
         let mut candidates: BTreeMap<FaceId, Option<QueryableInfo>> = BTreeMap::new();
+        let mut routers: Vec<(RouterIx, QueryableInfo)> = Vec::new();
+        let add = |candidates: &mut BTreeMap<FaceId, Option<QueryableInfo>>, id, info| {
+            let merged = candidates.entry(id).or_default();
+            *merged = Some(merged.map_or(info, |old| merge(old, info)));
+        };
         for resource in self.tables.matching(key) {
             let includes = resource.key.includes(key);
+            let seen = |info: QueryableInfo| QueryableInfo { complete: info.complete && includes, ..info };
             for (id, info) in resource.entities(Kind::Queryable) {
-                let info = QueryableInfo { complete: info.complete && includes, ..info };
-                let merged = candidates.entry(id).or_default();
-                *merged = Some(merged.map_or(info, |old| merge(old, info)));
+                add(&mut candidates, id, seen(info));
             }
+            routers.extend(resource.routers(Kind::Queryable).map(|(router, info)| (router, seen(info))));
         }
         for (id, _) in self.faces.iter().filter(|(_, face)| face.may_want(Kind::Queryable, key)) {
             candidates.entry(*id).or_default();
         }
-        let mut candidates: Vec<(FaceId, &Face, Option<QueryableInfo>)> = candidates
-            .into_iter()
-            .filter_map(|(id, info)| Some((id, self.faces.get(&id)?, info)))
-            .filter(|(id, face, _)| relays(self.config.mode, (from, source), (*id, face)))
-            .collect();
+        candidates.retain(|id, _| {
+            let face = self.faces.get(id);
+            face.is_some_and(|face| self.passes(way, (from, source), (*id, face)))
+        });
+        // Of a router it counts how far away it is, not how far it says that its queryables are.
+        let mut trees: BTreeMap<FaceId, u16> = BTreeMap::new();
+        for (router, info) in routers {
+            if let Some((hop, root)) = self.hop(from, way, router) {
+                let info = QueryableInfo { distance: self.network.distance(router), ..info };
+                add(&mut candidates, hop, info);
+                trees.insert(hop, root);
+            }
+        }
+        let mut candidates: Vec<(FaceId, &Face, Option<QueryableInfo>)> =
+            candidates.into_iter().filter_map(|(id, info)| Some((id, self.faces.get(&id)?, info))).collect();
         match target {
             QueryTarget::All => {}
             QueryTarget::AllComplete => candidates.retain(|(_, _, info)| info.is_none_or(|i| i.complete)),
@@ -138,7 +163,12 @@ impl Node {
                 }
             }
         }
-        candidates.into_iter().map(|(id, face, _)| (id, face.wire_expr(key))).collect()
+        let target = |(face, at, _): (FaceId, &Face, _)| Target {
+            face,
+            node_id: trees.get(&face).copied().unwrap_or(0),
+            key: Some(at.wire_expr(key)),
+        };
+        candidates.into_iter().map(target).collect()
     }
 
     pub(super) fn handle_response(

@@ -7,7 +7,7 @@ use hashbrown::{Equivalent, HashMap};
 /// The memory of an entry beside its texts: map slot, key expression, vector.
 const ENTRY: usize = 160;
 /// The memory of a target beside its text.
-const TARGET: usize = 56;
+const TARGET: usize = size_of::<Target>();
 
 /// A key as it stands in messages of the face, and the router whose tree the message follows.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -28,13 +28,23 @@ impl Equivalent<RouteKey> for RouteKeyRef<'_> {
     }
 }
 
+/// A face that messages go to.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) face: FaceId,
+    /// Between routers: whose tree the message follows.
+    pub(super) node_id: u16,
+    /// How the key is written there; `None`: as it came.
+    pub(super) key: Option<WireExpr>,
+}
+
 /// Where messages with one key go.
 #[derive(Debug)]
 pub(super) struct Route {
     /// The version of the tables that it was worked out from.
     pub(super) version: u64,
-    /// Face by face, and how the key is written there; `None`: as it came.
-    pub(super) targets: Box<[(FaceId, Option<WireExpr>)]>,
+    /// Face by face, in ascending order.
+    pub(super) targets: Box<[Target]>,
 }
 
 /// Routes by the key on the wire, so that a message whose key was there before is neither resolved nor
@@ -89,6 +99,6 @@ impl RouteCache {
 
 fn cost(key: &RouteKey, route: &Route) -> usize {
     let targets: usize =
-        route.targets.iter().map(|(_, key)| TARGET + key.as_ref().map_or(0, |key| key.suffix.len())).sum();
+        route.targets.iter().map(|to| TARGET + to.key.as_ref().map_or(0, |key| key.suffix.len())).sum();
     ENTRY + key.key.suffix.len() + targets
 }

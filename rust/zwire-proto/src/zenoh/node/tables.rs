@@ -1,6 +1,6 @@
 //! What all faces declared, by key.
 
-use super::{FaceId, trie::Trie};
+use super::{FaceId, network::RouterIx, trie::Trie};
 use crate::zenoh::{KeyExpr, wire::QueryableInfo};
 use std::collections::BTreeMap;
 
@@ -29,12 +29,28 @@ pub(super) struct EntityId {
 pub(super) struct Resource {
     pub(super) key: KeyExpr,
     entities: [BTreeMap<(FaceId, EntityId), QueryableInfo>; 3],
+    /// What other routers declared, each for all that is behind it.
+    routers: [BTreeMap<RouterIx, QueryableInfo>; 3],
 }
 
 impl Resource {
     /// Who declared entities of `kind` on this key, by face; a face with several comes several times.
     pub(super) fn entities(&self, kind: Kind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
         self.entities[kind as usize].iter().map(|((face, _), info)| (*face, *info))
+    }
+
+    /// Which other routers declared something of `kind` on this key.
+    pub(super) fn routers(&self, kind: Kind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
+        self.routers[kind as usize].iter().map(|(router, info)| (*router, *info))
+    }
+
+    /// What one router declared.
+    pub(super) fn router(&self, kind: Kind, router: RouterIx) -> Option<QueryableInfo> {
+        self.routers[kind as usize].get(&router).copied()
+    }
+
+    fn is_bare(&self) -> bool {
+        self.entities.iter().all(BTreeMap::is_empty) && self.routers.iter().all(BTreeMap::is_empty)
     }
 }
 
@@ -64,27 +80,59 @@ impl Tables {
         entity: EntityId,
         info: QueryableInfo,
     ) -> ResourceId {
-        let id = match self.by_key.get(key) {
-            Some(id) => *id,
-            None => self.create(key.clone()),
-        };
+        let id = self.find_or_create(key);
         if let Some(resource) = &mut self.resources[id as usize] {
             resource.entities[kind as usize].insert((face, entity), info);
         }
         id
     }
 
+    fn find_or_create(&mut self, key: &KeyExpr) -> ResourceId {
+        match self.by_key.get(key) {
+            Some(id) => *id,
+            None => self.create(key.clone()),
+        }
+    }
+
+    /// Notes what a router declared. Returns the info that it gave before.
+    pub(super) fn insert_router(
+        &mut self,
+        key: &KeyExpr,
+        kind: Kind,
+        router: RouterIx,
+        info: QueryableInfo,
+    ) -> (ResourceId, Option<QueryableInfo>) {
+        let id = self.find_or_create(key);
+        let resource = self.resources[id as usize].as_mut();
+        (id, resource.and_then(|resource| resource.routers[kind as usize].insert(router, info)))
+    }
+
+    /// Removes what a router declared, and the resource if that was the last on it.
+    pub(super) fn remove_router(&mut self, id: ResourceId, kind: Kind, router: RouterIx) {
+        if let Some(Some(resource)) = self.resources.get_mut(id as usize) {
+            resource.routers[kind as usize].remove(&router);
+            self.drop_if_bare(id);
+        }
+    }
+
     /// Removes an entity, and its resource if that was the last one on it.
     pub(super) fn remove(&mut self, id: ResourceId, kind: Kind, face: FaceId, entity: EntityId) {
-        let Some(slot) = self.resources.get_mut(id as usize) else { return };
-        let Some(resource) = slot else { return };
+        let Some(Some(resource)) = self.resources.get_mut(id as usize) else { return };
         resource.entities[kind as usize].remove(&(face, entity));
-        if resource.entities.iter().all(BTreeMap::is_empty) {
-            self.by_key.remove(&resource.key);
-            self.trie.remove(&resource.key, id);
-            *slot = None;
-            self.free.push(id);
-        }
+        self.drop_if_bare(id);
+    }
+
+    fn drop_if_bare(&mut self, id: ResourceId) {
+        let Some(slot) = self.resources.get_mut(id as usize) else { return };
+        let Some(resource) = slot.take_if(|resource| resource.is_bare()) else { return };
+        self.by_key.remove(&resource.key);
+        self.trie.remove(&resource.key, id);
+        self.free.push(id);
+    }
+
+    /// The number of the resource on exactly this key.
+    pub(super) fn find(&self, key: &KeyExpr) -> Option<ResourceId> {
+        self.by_key.get(key).copied()
     }
 
     /// A resource by its number.
@@ -112,7 +160,8 @@ impl Tables {
     }
 
     fn create(&mut self, key: KeyExpr) -> ResourceId {
-        let resource = Some(Resource { key: key.clone(), entities: Default::default() });
+        let resource =
+            Some(Resource { key: key.clone(), entities: Default::default(), routers: Default::default() });
         let id = match self.free.pop() {
             Some(id) => {
                 self.resources[id as usize] = resource;

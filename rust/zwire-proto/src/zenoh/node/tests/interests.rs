@@ -238,3 +238,17 @@ fn a_local_session_is_a_client() {
     world.says(9, d_sub(2, "x"));
     assert_eq!(world.says(1, put("x", "1")), ["9: x PUT 1"]);
 }
+
+/// A key that was told by itself stays told when the aggregate on the same key ends.
+#[test]
+fn the_end_of_an_aggregate_does_not_forget_what_was_told_before_it() {
+    let mut world = World::with_clients(2);
+    world.says(1, d_qabl(1, "k", false, 0));
+    let told = "2: I=7 D_QABL 1 k distance 0".to_owned();
+    assert_eq!(world.says(2, interest(7, InterestMode::CurrentFuture, "Q", None))[0], told);
+    world.says(2, no_interest(7));
+    assert_eq!(world.says(2, interest(7, InterestMode::CurrentFuture, "QA", Some("k")))[0], told);
+    world.says(2, no_interest(7));
+    assert_eq!(world.says(2, interest(7, InterestMode::CurrentFuture, "Q", None))[0], told);
+    assert_eq!(world.says(1, u_qabl(1)), ["2: U_QABL 1 ext (none)"]);
+}

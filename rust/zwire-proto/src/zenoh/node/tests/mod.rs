@@ -5,11 +5,13 @@ mod barriers;
 mod bounds;
 mod data;
 mod declarations;
+mod gossip;
 mod groups;
 mod interests;
 mod net;
 mod peers;
 mod queries;
+mod routers;
 mod sim;
 
 use super::*;
@@ -18,9 +20,9 @@ use crate::{
     zenoh::{
         Qos, WhatAmI, ZenohId,
         wire::{
-            Declare, Del, Err as ErrBody, Interest, InterestMode, InterestOptions, Mapping, Push, PushBody,
-            Put, Query, QueryTarget, QueryableInfo, Reply, Request, Response, ResponseBody, ResponseFinal,
-            WireExpr,
+            Declare, Del, Err as ErrBody, ExtBody, Interest, InterestMode, InterestOptions, LinkState,
+            LinkStateList, Mapping, Oam, Push, PushBody, Put, Query, QueryTarget, QueryableInfo, Reply,
+            Request, Response, ResponseBody, ResponseFinal, WireExpr,
         },
     },
 };
@@ -127,8 +129,14 @@ fn show_body(body: &PushBody) -> String {
 
 fn show(message: &NetworkMessage) -> String {
     match message {
-        NetworkMessage::Push(push) => format!("{} {}", show_key(&push.key), show_body(&push.body)),
-        NetworkMessage::Request(r) => format!("REQUEST {} {}", r.id, show_key(&r.key)),
+        NetworkMessage::Push(push) => {
+            let tree = if push.node_id == 0 { String::new() } else { format!("N={} ", push.node_id) };
+            format!("{tree}{} {}", show_key(&push.key), show_body(&push.body))
+        }
+        NetworkMessage::Request(r) => {
+            let tree = if r.node_id == 0 { String::new() } else { format!("N={} ", r.node_id) };
+            format!("{tree}REQUEST {} {}", r.id, show_key(&r.key))
+        }
         NetworkMessage::Response(r) => {
             let body = match &r.body {
                 ResponseBody::Reply(reply) => show_body(&reply.body),
@@ -138,7 +146,8 @@ fn show(message: &NetworkMessage) -> String {
         }
         NetworkMessage::ResponseFinal(r) => format!("FINAL {}", r.id),
         NetworkMessage::Declare(declare) => {
-            let prefix = declare.interest_id.map_or(String::new(), |id| format!("I={id} "));
+            let tree = if declare.node_id == 0 { String::new() } else { format!("N={} ", declare.node_id) };
+            let prefix = declare.interest_id.map_or(tree, |id| format!("I={id} "));
             let ext = |key: &Option<WireExpr>| {
                 key.as_ref().map_or(String::new(), |key| format!(" ext {}", show_key(key)))
             };
@@ -165,6 +174,25 @@ fn show(message: &NetworkMessage) -> String {
         }
         NetworkMessage::Oam(oam) => format!("OAM {}", oam.id),
     }
+}
+
+/// A link state: the records in short, `3=54 sn 7 peer [1, 2] at tcp/...`.
+fn show_states(message: &NetworkMessage) -> String {
+    let NetworkMessage::Oam(oam) = message else { panic!("an OAM: {message:?}") };
+    let ExtBody::ZBuf(body) = &oam.body else { panic!("a ZBuf") };
+    let records = LinkStateList::decode(body).unwrap().0.into_iter().map(|record| {
+        let zid = record.zid.map_or(String::new(), |zid| format!("={zid}"));
+        let whatami = record.whatami.map_or(String::new(), |role| format!(" {role:?}").to_lowercase());
+        let gateway = if record.gateway { " gateway" } else { "" };
+        let weights = record.weights.map_or(String::new(), |weights| format!(" weights {weights:?}"));
+        let at = record.locators.map_or(String::new(), |all| format!(" at {}", all.join(" ")));
+        format!("{}{zid} sn {}{whatami}{gateway} {:?}{weights}{at}", record.psid, record.sn, record.links)
+    });
+    records.collect::<Vec<_>>().join("; ")
+}
+
+fn states(records: Vec<LinkState>) -> NetworkMessage {
+    NetworkMessage::Oam(Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(LinkStateList(records).encode())))
 }
 
 fn hex(message: &NetworkMessage) -> String {

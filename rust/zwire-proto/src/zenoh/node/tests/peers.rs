@@ -1,7 +1,6 @@
 //! Peers at a hub, and a node that is a peer (`zenoh-behaviour` 1.4, 4.5, 4.6, 5.5, 5.7).
 
 use super::*;
-use crate::zenoh::wire::{ExtBody, LinkState, LinkStateList, Oam};
 
 fn d_final() -> NetworkMessage {
     NetworkMessage::Declare(Declare::new(Some(0), Declaration::Final))
@@ -82,20 +81,6 @@ fn broken_link_states_close_the_link_of_a_peer_and_are_ignored_from_a_client() {
 }
 
 #[test]
-fn a_link_to_another_router_carries_nothing_yet_and_harms_nothing() {
-    let mut world = World::with_clients(1);
-    assert!(world.up(2, WhatAmI::Router).is_empty());
-    world.says(1, d_sub(1, "a"));
-    assert!(world.says(2, links(2, 1, &[0xf000])).is_empty());
-    assert!(world.says(2, d_sub(0, "a")).is_empty());
-    assert!(world.says(2, interest(1, InterestMode::CurrentFuture, "S", None)).is_empty());
-    assert!(world.says(2, put("a", "")).is_empty());
-    assert!(world.says(1, put("a", "")).is_empty());
-    assert_eq!(world.says(2, get(1, "a")), ["2: FINAL 1"]);
-    assert!(world.down(2).is_empty());
-}
-
-#[test]
 fn the_driver_hears_when_a_neighbour_is_ready_and_of_whom_it_told() {
     let mut world = peer_with_session();
     world.up(2, WhatAmI::Peer);
@@ -164,7 +149,7 @@ fn the_first_words_of_a_peer() {
     assert_eq!((list[0].psid, list[0].zid, list[0].whatami), (0, Some(zid(0xf000)), Some(WhatAmI::Peer)));
     assert_eq!(list[0].locators, Some(vec![Text::from("tcp/127.0.0.1:7447")]));
     assert!(list[0].links.is_empty());
-    assert_eq!((list[1].psid, list[1].zid, list[1].whatami), (3, Some(zid(2)), Some(WhatAmI::Peer)));
+    assert_eq!((list[1].psid, list[1].zid, list[1].whatami), (1, Some(zid(2)), Some(WhatAmI::Peer)));
 }
 
 #[test]
@@ -189,7 +174,7 @@ fn an_interest_waits_until_the_neighbours_have_told_all() {
     assert!(world.says(1, interest(5, InterestMode::CurrentFuture, "KS", Some("m/*"))).is_empty());
     assert_eq!(world.says(2, d_sub(1, "m/**")), ["1: D_SUB 1 m/**"]);
     assert!(world.says(2, d_final()).is_empty());
-    assert_eq!(world.down(3), ["1: I=5 D_FINAL", "2: OAM 1"]);
+    assert_eq!(world.down(3), ["1: I=5 D_FINAL"]);
     assert_eq!(world.says(1, interest(6, InterestMode::Current, "T", None)), ["1: I=6 D_FINAL"]);
     // One that never does holds nobody up for longer than the timeout of interests, once.
     world.up(4, WhatAmI::Peer);
@@ -246,11 +231,13 @@ fn a_gateway_is_told_all_links_of_a_peer_and_what_its_clients_declare() {
     );
     let out = world.drain_raw();
     let words: Vec<_> = out.iter().map(|(to, message)| format!("{to}: {}", show(message))).collect();
-    assert_eq!(words, ["2: OAM 1", "3: OAM 1", "2: D_SUB 1 s", "2: INTEREST 2 CurrentFuture p"]);
+    assert_eq!(words, ["2: OAM 1", "2: D_SUB 1 s", "2: INTEREST 2 CurrentFuture p"]);
     let NetworkMessage::Oam(Oam { body: ExtBody::ZBuf(body), .. }) = &out[0].1 else { panic!("an OAM") };
     let list = LinkStateList::decode(body).unwrap().0;
-    assert_eq!(list[0].links, [3, 4], "both neighbours, by our numbers");
+    assert_eq!(list[0].links, [1, 2], "both neighbours, by our numbers");
     assert_eq!(list.iter().map(|record| record.gateway).collect::<Vec<_>>(), [false, true, false]);
+    // Who is new beside them it hears, too.
+    assert_eq!(world.up(4, WhatAmI::Peer)[0], "2: OAM 1");
 }
 
 #[test]

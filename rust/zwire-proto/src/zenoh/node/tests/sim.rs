@@ -2,10 +2,7 @@
 //! request ends exactly once, and that what each face was told is what is there.
 
 use super::*;
-use crate::zenoh::{
-    KeyExpr,
-    wire::{ExtBody, LinkState, LinkStateList, Oam},
-};
+use crate::zenoh::KeyExpr;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,323 @@
+//! Gossip: what neighbours are told of each other, and gateways of the links of a peer
+//! (`zenoh-behaviour` 1.7, 5.5, `zenoh-wire` 4.9).
+//!
+//! A peer says who it is and where it listens, and whom it is linked to; its gateways are also told the
+//! links. Whoever hears that of a neighbour tells its other neighbours, one hop far or, with
+//! `multihop`, to everybody. A router gossips with its peers only; between routers the same messages
+//! build the network, see `network`.
+
+use super::{
+    FaceError, FaceId, Node, NodeMode,
+    face::{Face, Region, relays},
+};
+use crate::{
+    Now, Text,
+    limits::MAX_LINK_STATES,
+    zenoh::{
+        Remote, WhatAmI, ZenohId,
+        wire::{ExtBody, LinkState, LinkStateList, Oam},
+    },
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A node that gossip knows: our neighbours, and with `multihop` everybody.
+#[derive(Debug)]
+struct Known {
+    /// Our number for it.
+    psid: u64,
+    sn: u64,
+    whatami: WhatAmI,
+    locators: Vec<Text>,
+    /// The faces behind which it is, or was heard of.
+    faces: BTreeSet<FaceId>,
+}
+
+/// What gossip knows.
+#[derive(Debug, Default)]
+pub(super) struct Gossip {
+    sn: u64,
+    known: BTreeMap<ZenohId, Known>,
+    last_psid: u64,
+}
+
+impl Gossip {
+    /// Adds a node that `face` is, or that it told of. `None`: there are too many.
+    fn note(&mut self, zid: ZenohId, whatami: WhatAmI, face: FaceId) -> Option<&mut Known> {
+        if self.known.len() >= MAX_LINK_STATES && !self.known.contains_key(&zid) {
+            return None;
+        }
+        let last_psid = &mut self.last_psid;
+        let known = self.known.entry(zid).or_insert_with(|| {
+            // Numbers are never used twice. 0 is ourselves.
+            *last_psid += 1;
+            let (psid, locators, faces) = (*last_psid, Vec::new(), BTreeSet::new());
+            Known { psid, sn: 0, whatami, locators, faces }
+        });
+        known.faces.insert(face);
+        Some(known)
+    }
+
+    fn forget(&mut self, face: FaceId) {
+        self.known.retain(|_, known| {
+            known.faces.remove(&face);
+            !known.faces.is_empty()
+        });
+    }
+
+    fn record(&self, zid: ZenohId, locators: bool) -> Option<LinkState> {
+        let known = self.known.get(&zid)?;
+        Some(LinkState {
+            psid: known.psid,
+            sn: known.sn,
+            zid: Some(zid),
+            whatami: Some(known.whatami),
+            locators: (locators && !known.locators.is_empty()).then(|| known.locators.clone()),
+            gateway: known.whatami == WhatAmI::Router,
+            ..LinkState::default()
+        })
+    }
+}
+
+impl Face {
+    /// Whether the face is gossiped with.
+    fn gossips(&self) -> bool {
+        matches!(self.region, Region::Peers | Region::Routers) && !self.in_network()
+    }
+}
+
+impl Node {
+    pub(super) fn handle_oam(&mut self, now: Now, from: FaceId, oam: &Oam) -> Result<(), FaceError> {
+        let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
+        let (Oam::LINK_STATE, ExtBody::ZBuf(body), Region::Peers | Region::Routers) =
+            (oam.id, &oam.body, face.region)
+        else {
+            self.stats.ignored += 1;
+            return Ok(());
+        };
+        let list = LinkStateList::decode(body)?;
+        if face.region == Region::Routers && !face.introduced {
+            face.introduced = true;
+            self.events.ready(from);
+        }
+        if face.in_network() {
+            self.version += 1;
+            self.handle_router_states(now, from, &list);
+        } else {
+            self.handle_gossip(from, &list);
+        }
+        Ok(())
+    }
+
+    fn handle_gossip(&mut self, from: FaceId, list: &LinkStateList) {
+        let Some(face) = self.faces.get_mut(&from) else { return };
+        for record in &list.0 {
+            if let Some(zid) = record.zid
+                && (face.psids.len() < MAX_LINK_STATES || face.psids.contains_key(&record.psid))
+            {
+                face.psids.insert(record.psid, (zid, record.gateway));
+            }
+        }
+        let neighbour = face.remote.zid;
+        let mut news: Vec<(ZenohId, WhatAmI)> = Vec::new();
+        for record in &list.0 {
+            // What a router says of itself here is a client's business at most: it has no psid 0 then.
+            let introduced = self.faces.get(&from).and_then(|face| face.psids.get(&record.psid));
+            let Some(zid) = record.zid.or(introduced.map(|(zid, _)| *zid)) else {
+                self.stats.ignored += 1;
+                continue;
+            };
+            let Some(locators) = record.locators.as_ref().filter(|locators| !locators.is_empty()) else {
+                continue;
+            };
+            if zid == self.config.zid {
+                continue;
+            }
+            let whatami = record.whatami.unwrap_or(WhatAmI::Router);
+            self.events.discovered(zid, whatami, locators.clone());
+            let own_word = zid == neighbour && record.psid == 0;
+            if !own_word && !self.config.gossip.multihop {
+                continue;
+            }
+            let Some(known) = self.gossip.note(zid, whatami, from) else { continue };
+            if known.locators.is_empty() || record.sn > known.sn {
+                known.sn = record.sn;
+                known.locators.clone_from(locators);
+                news.push((zid, whatami));
+            }
+        }
+        for (zid, _) in news {
+            self.spread(zid, from);
+        }
+        // psid 0 is the sender itself. Links to nodes it has not introduced are ignored.
+        if let Some(own) = list.0.iter().rfind(|record| record.psid == 0) {
+            self.handle_links(from, own);
+        }
+    }
+
+    /// Tells all other neighbours what `from` told of a node.
+    fn spread(&mut self, zid: ZenohId, from: FaceId) {
+        if !self.config.gossip.enabled {
+            return;
+        }
+        let Some(record) = self.gossip.record(zid, true) else { return };
+        let list = LinkStateList(vec![record]);
+        let others: Vec<FaceId> = self
+            .faces
+            .iter()
+            .filter(|(id, face)| **id != from && face.gossips() && face.remote.zid != zid)
+            .filter(|(_, face)| self.tells_locators(face.remote.whatami))
+            .map(|(id, _)| *id)
+            .collect();
+        for to in others {
+            self.send_link_state(to, &list);
+        }
+    }
+
+    /// What a neighbour says of its links: between peers that are linked nothing is passed on.
+    fn handle_links(&mut self, from: FaceId, own: &LinkState) {
+        let Some(face) = self.faces.get_mut(&from) else { return };
+        if face.link_state_sn.is_some_and(|sn| own.sn < sn) {
+            return;
+        }
+        face.link_state_sn = Some(own.sn);
+        let named = || own.links.iter().filter_map(|psid| face.psids.get(psid));
+        let links: BTreeSet<ZenohId> = named().map(|(zid, _)| *zid).collect();
+        let gateways: BTreeSet<ZenohId> =
+            named().filter(|(_, gateway)| *gateway).map(|(zid, _)| *zid).collect();
+        if face.links == links && face.gateways == gateways {
+            return;
+        }
+        let before = self.related(from);
+        let mut served_otherwise = false;
+        if let Some(face) = self.faces.get_mut(&from) {
+            served_otherwise = face.gateways != gateways;
+            face.links = links;
+            face.gateways = gateways;
+        }
+        let after = self.related(from);
+        for (other, _) in before.iter().zip(&after).filter(|(b, a)| b != a).map(|(b, _)| b) {
+            self.relation_changed(from, *other);
+            self.relation_changed(*other, from);
+        }
+        if served_otherwise && self.config.mode == NodeMode::Router {
+            self.gateways_changed(from);
+        }
+    }
+
+    /// For each face whether what is at `from` is passed on to it.
+    fn related(&self, from: FaceId) -> Vec<(FaceId, bool)> {
+        let Some(source) = self.faces.get(&from) else { return Vec::new() };
+        self.faces
+            .iter()
+            .map(|(id, face)| (*id, relays(self.config.mode, (from, source), (*id, face))))
+            .collect()
+    }
+
+    /// The first word on a new link to a peer or router.
+    ///
+    /// A peer whose connector leads to a router waits for its link state, up to half a second; an
+    /// empty list will do (`zenoh-behaviour` 1.4).
+    pub(super) fn greet(&mut self, now: Now, id: FaceId) {
+        let Some(face) = self.faces.get(&id) else { return };
+        let remote = face.remote;
+        if face.in_network() {
+            self.join_network(now, id, remote.zid);
+            return;
+        }
+        if !face.gossips() {
+            return;
+        }
+        self.gossip.note(remote.zid, remote.whatami, id);
+        let locators = self.tells_locators(remote.whatami);
+        let peer = self.config.mode == NodeMode::Peer;
+        let mut list = Vec::new();
+        if peer {
+            self.gossip.sn += 1;
+            self.tell_gateways(Some(id), Some(remote.zid));
+        }
+        if peer || (self.config.gossip.multihop && locators) {
+            list.push(self.own_record(id, locators));
+        }
+        let others = self.gossip.known.iter().filter(|(zid, known)| {
+            // A router has nothing to say of those who do not listen.
+            peer || (**zid != remote.zid && locators && !known.locators.is_empty())
+        });
+        list.extend(others.filter_map(|(zid, _)| self.gossip.record(*zid, locators)));
+        self.send_link_state(id, &LinkStateList(list));
+    }
+
+    /// A link to a peer or router is lost.
+    pub(super) fn part(&mut self, now: Now, id: FaceId, remote: Remote) {
+        if remote.whatami == WhatAmI::Router && self.config.mode == NodeMode::Router {
+            self.leave_network(now, id);
+            return;
+        }
+        self.gossip.forget(id);
+        if self.config.mode == NodeMode::Peer {
+            self.gossip.sn += 1;
+            self.tell_gateways(None, None);
+        }
+    }
+
+    /// Tells the neighbours where we listen now.
+    pub(super) fn tell_locators(&mut self, now: Now) {
+        let locators = self.config.locators.clone();
+        if self.config.mode == NodeMode::Router {
+            let changes = self.network.set_locators(now, &locators);
+            self.apply(changes);
+            if !self.config.gossip.multihop {
+                return;
+            }
+        }
+        self.gossip.sn += 1;
+        let told: Vec<FaceId> = self
+            .faces
+            .iter()
+            .filter(|(_, face)| face.gossips() && self.tells_locators(face.remote.whatami))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in told {
+            let record = self.own_record(id, true);
+            self.send_link_state(id, &LinkStateList(vec![record]));
+        }
+    }
+
+    fn tells_locators(&self, whatami: WhatAmI) -> bool {
+        self.config.gossip.enabled && self.config.gossip.target & whatami.to_mask() != 0
+    }
+
+    /// Tells the gateways of a peer whom it is linked to, so that they do not pass on what goes the short
+    /// way; and who `new` is, a neighbour that they may not know.
+    fn tell_gateways(&mut self, except: Option<FaceId>, new: Option<ZenohId>) {
+        let gateways: Vec<(FaceId, WhatAmI)> = self
+            .faces
+            .iter()
+            .filter(|(id, face)| face.is_gateway() && Some(**id) != except)
+            .map(|(id, face)| (*id, face.remote.whatami))
+            .collect();
+        for (id, whatami) in gateways {
+            let mut list = vec![self.own_record(id, false)];
+            list.extend(new.and_then(|zid| self.gossip.record(zid, self.tells_locators(whatami))));
+            self.send_link_state(id, &LinkStateList(list));
+        }
+    }
+
+    /// What we say of ourselves.
+    fn own_record(&self, to: FaceId, locators: bool) -> LinkState {
+        let gateway = self.faces.get(&to).is_some_and(Face::is_gateway);
+        let neighbours = self.faces.values().filter(|face| gateway && face.gossips());
+        let links: BTreeSet<u64> = neighbours
+            .filter_map(|face| self.gossip.known.get(&face.remote.zid))
+            .map(|known| known.psid)
+            .collect();
+        LinkState {
+            psid: 0,
+            sn: self.gossip.sn,
+            zid: Some(self.config.zid),
+            whatami: Some(self.config.mode.into()),
+            locators: (locators && !self.config.locators.is_empty()).then(|| self.config.locators.clone()),
+            links: links.into_iter().collect(),
+            ..LinkState::default()
+        }
+    }
+}

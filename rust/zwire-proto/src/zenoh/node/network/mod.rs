@@ -1,0 +1,350 @@
+//! The network of routers: who is linked to whom, as each says of itself (`zenoh-behaviour` 5.6).
+//!
+//! Each router numbers the routers that it knows, itself 0, and tells its neighbours under these
+//! numbers. What a neighbour's numbers mean is kept per link.
+
+mod records;
+mod tree;
+mod withdrawn;
+
+use super::{FaceId, NodeConfig, tables::Kind, tables::ResourceId};
+use crate::{
+    Text,
+    limits::{MAX_LINK_STATES, MAX_ROUTERS},
+    zenoh::{KeyExpr, WhatAmI, ZenohId, wire::LinkStateList, wire::QueryableInfo},
+};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tree::{Graph, Tree};
+use withdrawn::Withdrawn;
+
+/// Our number for a router.
+pub(super) type RouterIx = u16;
+
+/// Ourselves.
+pub(super) const OWN: RouterIx = 0;
+
+/// How long after a change the trees are worked out anew, so that one change of many links is one.
+const TREE_DELAY: Duration = Duration::from_millis(100);
+/// Changes that never cease put it off no longer than this.
+const TREE_PATIENCE: Duration = Duration::from_millis(500);
+/// A number is not given to another router while at least so many others are free: a neighbour may
+/// still have messages on the way that use it in its old meaning.
+const FREE_NUMBERS: usize = 256;
+
+/// A router of the network.
+#[derive(Debug)]
+pub(super) struct Router {
+    pub(super) zid: ZenohId,
+    whatami: WhatAmI,
+    sn: u64,
+    /// Only neighbours, and ourselves.
+    locators: Vec<Text>,
+    /// Whom it says it is linked to, and with what weight; 0: none.
+    links: BTreeMap<ZenohId, u16>,
+    /// What it declared.
+    pub(super) entities: [BTreeSet<ResourceId>; 3],
+    /// Who was told of that: our children in its tree. `None`: nobody asked, and there is nothing to tell.
+    told: Option<BTreeSet<FaceId>>,
+}
+
+/// A link to a neighbour.
+#[derive(Debug)]
+struct Link {
+    zid: ZenohId,
+    /// What the neighbour's numbers mean.
+    psids: BTreeMap<u64, ZenohId>,
+    /// It has said who it is, on this link.
+    introduced: bool,
+}
+
+/// What came of something.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// What our neighbours are told.
+    pub(super) send: Vec<(FaceId, LinkStateList)>,
+    /// Routers that are in the network now.
+    pub(super) added: Vec<ZenohId>,
+    /// Routers that cannot be reached any more, with what they declared.
+    pub(super) removed: Vec<(RouterIx, Router)>,
+    /// Places where routers listen, which was not known.
+    pub(super) discovered: Vec<(ZenohId, WhatAmI, Vec<Text>)>,
+}
+
+/// The network as this node knows it. Without links to routers it consists of this node.
+#[derive(Debug)]
+pub(super) struct Network {
+    gossip: bool,
+    weights: BTreeMap<ZenohId, u16>,
+    /// By number; the first is ourselves.
+    routers: Vec<Option<Router>>,
+    free: VecDeque<RouterIx>,
+    by_zid: BTreeMap<ZenohId, RouterIx>,
+    /// How many links all routers have together.
+    edges: usize,
+    links: BTreeMap<FaceId, Link>,
+    /// When the trees have to be worked out, and how long that may be put off.
+    due: Option<(Duration, Duration)>,
+    graph: Graph,
+    trees: BTreeMap<RouterIx, Tree>,
+    /// What we have declared to the network.
+    pub(super) announced: [BTreeMap<KeyExpr, QueryableInfo>; 3],
+    pub(super) withdrawn: Withdrawn,
+    /// What the declarations of all other routers take.
+    pub(super) table_bytes: usize,
+}
+
+impl Network {
+    pub(super) fn new(config: &NodeConfig) -> Self {
+        let own = Router::new(config.zid, WhatAmI::Router, config.locators.clone());
+        Self {
+            gossip: config.gossip.enabled,
+            weights: config.transport_weights.clone(),
+            by_zid: BTreeMap::from([(config.zid, OWN)]),
+            routers: vec![Some(own)],
+            free: VecDeque::new(),
+            edges: 0,
+            links: BTreeMap::new(),
+            due: None,
+            graph: Graph::default(),
+            trees: BTreeMap::new(),
+            announced: Default::default(),
+            withdrawn: Withdrawn::default(),
+            table_bytes: 0,
+        }
+    }
+
+    // ---- routers ----
+
+    pub(super) fn get(&self, ix: RouterIx) -> Option<&Router> {
+        self.routers.get(usize::from(ix))?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, ix: RouterIx) -> Option<&mut Router> {
+        self.routers.get_mut(usize::from(ix))?.as_mut()
+    }
+
+    /// Whether the router is in the network, ourselves included.
+    pub(super) fn contains(&self, zid: ZenohId) -> bool {
+        self.by_zid.contains_key(&zid)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (RouterIx, &Router)> {
+        (0..).zip(&self.routers).filter_map(|(ix, router)| Some((ix, router.as_ref()?)))
+    }
+
+    /// The router that a message on a link means by a number; 0 is the neighbour itself.
+    pub(super) fn meaning(&self, face: FaceId, node_id: u16) -> Option<RouterIx> {
+        let zid = self.links.get(&face)?.psids.get(&u64::from(node_id))?;
+        self.by_zid.get(zid).copied()
+    }
+
+    /// How many routers there are, and how many links they say they have.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.by_zid.len(), self.edges)
+    }
+
+    /// A number for a router that is not known yet; `None`: there are too many.
+    fn add(&mut self, zid: ZenohId, whatami: WhatAmI) -> Option<RouterIx> {
+        if self.by_zid.len() >= MAX_ROUTERS {
+            return None;
+        }
+        let router = Some(Router::new(zid, whatami, Vec::new()));
+        let ix = match self.free.len() > FREE_NUMBERS {
+            true => self.free.pop_front(),
+            false => None,
+        };
+        let ix = match ix {
+            Some(ix) => {
+                self.routers[usize::from(ix)] = router;
+                ix
+            }
+            None => {
+                // Bounded by MAX_ROUTERS + FREE_NUMBERS.
+                let ix = RouterIx::try_from(self.routers.len()).ok()?;
+                self.routers.push(router);
+                ix
+            }
+        };
+        self.by_zid.insert(zid, ix);
+        Some(ix)
+    }
+
+    /// Takes away all routers that cannot be reached from here.
+    fn remove_unreachable(&mut self) -> Vec<(RouterIx, Router)> {
+        let mut seen = vec![false; self.routers.len()];
+        seen[usize::from(OWN)] = true;
+        let mut stack = vec![OWN];
+        while let Some(at) = stack.pop() {
+            let Some(router) = self.get(at) else { continue };
+            for to in router.links.keys().filter_map(|zid| self.by_zid.get(zid)) {
+                if !core::mem::replace(&mut seen[usize::from(*to)], true) {
+                    stack.push(*to);
+                }
+            }
+        }
+        let mut removed = Vec::new();
+        for (ix, slot) in (0..).zip(&mut self.routers) {
+            if !seen[usize::from(ix)]
+                && let Some(router) = slot.take()
+            {
+                self.edges -= router.links.len();
+                self.by_zid.remove(&router.zid);
+                self.free.push_back(ix);
+                self.trees.remove(&ix);
+                removed.push((ix, router));
+            }
+        }
+        removed
+    }
+
+    // ---- trees ----
+
+    /// Something changed: the trees have to be worked out anew, soon.
+    fn touch(&mut self, now: Duration) {
+        let latest = match self.due {
+            Some((_, latest)) => latest,
+            None => now.saturating_add(TREE_PATIENCE),
+        };
+        self.due = Some((now.saturating_add(TREE_DELAY).min(latest), latest));
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.due.map(|(due, _)| due)
+    }
+
+    /// Works out the trees, if it is time. Returns for each router that declared something the
+    /// neighbours that are our children in its tree and were not before, or `None` if it is not time.
+    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Vec<(RouterIx, Vec<FaceId>)>> {
+        self.due.filter(|(due, _)| *due <= now)?;
+        self.due = None;
+        self.withdrawn.forget(now);
+        self.trees.clear();
+        self.graph = self.edges();
+        let mut fresh = Vec::new();
+        for ix in 0..self.routers.len() as RouterIx {
+            let Some(router) = self.get(ix) else { continue };
+            if ix != OWN && router.entities.iter().all(BTreeSet::is_empty) && !self.withdrawn.has(router.zid)
+            {
+                self.routers[usize::from(ix)].as_mut().into_iter().for_each(|router| router.told = None);
+                continue;
+            }
+            let children = self.children(ix);
+            let Some(router) = self.get_mut(ix) else { continue };
+            let before = router.told.replace(children);
+            let new: Vec<FaceId> = router
+                .told
+                .iter()
+                .flatten()
+                .filter(|to| before.as_ref().is_none_or(|b| !b.contains(to)))
+                .copied()
+                .collect();
+            if !new.is_empty() {
+                fresh.push((ix, new));
+            }
+        }
+        Some(fresh)
+    }
+
+    /// The links that both ends speak of.
+    fn edges(&self) -> Graph {
+        let mut graph = Graph(vec![Vec::new(); self.routers.len()]);
+        for (ix, router) in self.all() {
+            for (zid, weight) in &router.links {
+                let Some(other) = self.by_zid.get(zid).and_then(|ix| Some((*ix, self.get(*ix)?))) else {
+                    continue;
+                };
+                if let Some(back) = other.1.links.get(&router.zid) {
+                    graph.0[usize::from(ix)].push((other.0, tree::weight(router.zid, *weight, *zid, *back)));
+                }
+            }
+        }
+        graph
+    }
+
+    fn tree(&mut self, root: RouterIx) -> &Tree {
+        let graph = &self.graph;
+        self.trees.entry(root).or_insert_with(|| Tree::new(graph, root, OWN))
+    }
+
+    /// The face of a neighbour: of several the youngest.
+    fn face_of(&self, ix: RouterIx) -> Option<FaceId> {
+        let zid = self.get(ix)?.zid;
+        self.links.iter().rev().find(|(_, link)| link.zid == zid).map(|(face, _)| *face)
+    }
+
+    /// Our children in the tree of `root`.
+    fn children(&mut self, root: RouterIx) -> BTreeSet<FaceId> {
+        let children = self.tree(root).children.clone();
+        children.into_iter().filter_map(|child| self.face_of(child)).collect()
+    }
+
+    /// A router has declared something: if it withdrew it before, that is past.
+    pub(super) fn declared_again(&mut self, ix: RouterIx, kind: Kind, key: &KeyExpr) {
+        if let Some(zid) = self.get(ix).map(|router| router.zid) {
+            self.withdrawn.remove(zid, kind, key);
+        }
+    }
+
+    /// Whom `root`'s declarations are passed on to: our children in its tree, who have been told of
+    /// all that was before.
+    pub(super) fn told(&mut self, root: RouterIx) -> Vec<FaceId> {
+        if self.get(root).is_some_and(|router| router.told.is_none()) {
+            let children = self.children(root);
+            self.routers[usize::from(root)]
+                .as_mut()
+                .into_iter()
+                .for_each(|r| r.told = Some(children.clone()));
+        }
+        self.get(root).into_iter().flat_map(|router| router.told.iter().flatten().copied()).collect()
+    }
+
+    /// Whether what follows the tree of `root` should come on `face`.
+    pub(super) fn is_upstream(&mut self, root: RouterIx, face: FaceId) -> bool {
+        let parent = self.tree(root).parent;
+        let zid = parent.and_then(|parent| self.get(parent)).map(|router| router.zid);
+        zid.is_some() && zid == self.links.get(&face).map(|link| link.zid)
+    }
+
+    /// Where something goes in the tree of `root` that is for `to`.
+    pub(super) fn next_hop(&mut self, root: RouterIx, to: RouterIx) -> Option<FaceId> {
+        let next = self.tree(root).next(to)?;
+        self.face_of(next)
+    }
+
+    /// How far a router is from here.
+    pub(super) fn distance(&mut self, to: RouterIx) -> u16 {
+        self.tree(OWN).distance(to)
+    }
+
+    /// Whether the router that a record is about is our neighbour, or ourselves.
+    fn is_near(&self, zid: ZenohId) -> bool {
+        self.routers[usize::from(OWN)].as_ref().is_some_and(|own| own.zid == zid)
+            || self.links.values().any(|link| link.zid == zid)
+    }
+}
+
+impl Router {
+    fn new(zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) -> Self {
+        Self {
+            zid,
+            whatami,
+            sn: 0,
+            locators,
+            links: BTreeMap::new(),
+            entities: Default::default(),
+            told: None,
+        }
+    }
+
+    /// Whether it declared something of `kind` there.
+    pub(super) fn declares(&self, kind: Kind, resource: ResourceId) -> bool {
+        self.entities[kind as usize].contains(&resource)
+    }
+}
+
+/// A bound on what one neighbour numbers.
+fn may_number(link: &Link, psid: u64) -> bool {
+    link.psids.len() < MAX_LINK_STATES || link.psids.contains_key(&psid)
+}

@@ -1,0 +1,378 @@
+//! Several routers: declarations that name their router, and ways along its tree
+//! (`zenoh-behaviour` 5.5, 5.6).
+//!
+//! A router declares for all that is behind it, once per key; those who hear it pass it on along the
+//! tree of that router. Data and queries go the same ways. There are no other means against loops, so
+//! what comes by a link that the tree does not lead through goes no further than to our own faces.
+
+use super::{
+    FaceError, FaceId, Node, NodeMode,
+    declare::{declaration, undeclaration},
+    face::{Face, Region, cost, relays},
+    network::{Changes, OWN, RouterIx},
+    tables::{Kind, Resource, merge},
+};
+use crate::{
+    Now,
+    zenoh::{
+        KeyExpr, Reliability, ZenohId,
+        wire::{Declaration, Declare, ExtBody, LinkStateList, NetworkMessage, Oam, QueryableInfo, WireExpr},
+    },
+};
+use std::collections::BTreeSet;
+
+/// How a message came.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// From one of our own faces.
+    Own,
+    /// From a router, along the tree of this one.
+    Along(RouterIx),
+    /// From a router, but not as trees are: the routers do not agree yet. The second is the router
+    /// whose tree it should follow, if that is known.
+    Astray(Option<RouterIx>),
+}
+
+impl Node {
+    // ---- who hears whom ----
+
+    /// How a message of `from` came that names `node_id`.
+    pub(super) fn way(&mut self, from: FaceId, node_id: u16) -> Way {
+        if !self.faces.get(&from).is_some_and(Face::in_network) {
+            return Way::Own;
+        }
+        match self.network.meaning(from, node_id) {
+            Some(root) if root != OWN && self.network.is_upstream(root, from) => Way::Along(root),
+            root => Way::Astray(root.filter(|root| *root != OWN)),
+        }
+    }
+
+    /// Whether what came from `from` on this way is the business of `to`, which is no router.
+    pub(super) fn passes(&self, way: Way, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+        match way {
+            Way::Own => relays(self.config.mode, from, to),
+            Way::Along(root) => self.hears(Some(root), to.1),
+            Way::Astray(root) => self.hears(root, to.1),
+        }
+    }
+
+    /// Whether a face hears through us of a router of the network: a client always, a peer if it has no
+    /// link to that router itself and we are the one of its gateways who tells it. A multicast group does
+    /// not: it would hear everything.
+    pub(super) fn hears(&self, router: Option<RouterIx>, face: &Face) -> bool {
+        let linked = |zid: ZenohId| face.gateways.contains(&zid);
+        let linked = || router.and_then(|ix| self.network.get(ix)).is_some_and(|r| linked(r.zid));
+        let concerned = matches!(face.region, Region::Clients | Region::Peers);
+        concerned && self.speaks_for(face) && !linked()
+    }
+
+    /// Whether we speak for a face in the network of routers. Of several gateways of a peer the one with
+    /// the greatest id does; gateways that are not in our network do not count.
+    fn speaks_for(&self, face: &Face) -> bool {
+        let gateways = face.gateways.iter().filter(|zid| self.network.contains(**zid));
+        gateways.max().is_none_or(|greatest| *greatest == self.config.zid)
+    }
+
+    /// Where among the routers something goes that came on this way from `from` and is for `to`, and
+    /// in whose tree.
+    pub(super) fn hop(&mut self, from: FaceId, way: Way, to: RouterIx) -> Option<(FaceId, u16)> {
+        let root = match way {
+            Way::Own => {
+                let source = self.faces.get(&from)?;
+                let zid = self.network.get(to)?.zid;
+                if !self.speaks_for(source) || source.gateways.contains(&zid) {
+                    return None;
+                }
+                OWN
+            }
+            Way::Along(root) => root,
+            Way::Astray(_) => return None,
+        };
+        let hop = self.network.next_hop(root, to).filter(|hop| *hop != from)?;
+        Some((hop, root))
+    }
+
+    // ---- what we declare ----
+
+    /// Brings what the network knows of `key` through us up to date.
+    pub(super) fn refresh_own(&mut self, kind: Kind, key: &KeyExpr) {
+        if self.config.mode != NodeMode::Router {
+            return;
+        }
+        let offer = self.tables.exact(key).and_then(|resource| self.own_offer(kind, resource));
+        let announced = &mut self.network.announced[kind as usize];
+        if announced.get(key).copied() == offer {
+            return;
+        }
+        match offer {
+            Some(info) => announced.insert(key.clone(), info),
+            None => announced.remove(key),
+        };
+        let (zid, now) = (self.config.zid, self.mono);
+        if offer.is_none() {
+            self.network.withdrawn.insert(now, zid, kind, key);
+        }
+        self.pass_on(None, OWN, kind, key, offer);
+    }
+
+    /// What we declare for all our faces together.
+    fn own_offer(&self, kind: Kind, resource: &Resource) -> Option<QueryableInfo> {
+        let spoken_for = |id: &FaceId| {
+            let face = self.faces.get(id);
+            face.is_some_and(|face| match face.region {
+                Region::Clients | Region::Peers => self.speaks_for(face),
+                Region::Members => kind == Kind::Token,
+                Region::Group | Region::Routers => false,
+            })
+        };
+        resource.entities(kind).filter(|(id, _)| spoken_for(id)).map(|(_, info)| info).reduce(merge)
+    }
+
+    // ---- what others declare ----
+
+    /// D_* and U_* of a router: they name the router that they are about.
+    pub(super) fn handle_sourced(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
+        let origin = self.network.meaning(from, declare.node_id).filter(|origin| *origin != OWN);
+        let (kind, key, info) = match declare.body {
+            Declaration::Subscriber { key, .. } => {
+                (Kind::Subscriber, Some(key), Some(QueryableInfo::default()))
+            }
+            Declaration::Queryable { key, info, .. } => (Kind::Queryable, Some(key), Some(info)),
+            Declaration::Token { key, .. } => (Kind::Token, Some(key), Some(QueryableInfo::default())),
+            Declaration::UndeclareSubscriber { key, .. } => (Kind::Subscriber, key, None),
+            Declaration::UndeclareQueryable { key, .. } => (Kind::Queryable, key, None),
+            Declaration::UndeclareToken { key, .. } => (Kind::Token, key, None),
+            Declaration::KeyExpr { .. } | Declaration::UndeclareKeyExpr { .. } | Declaration::Final => {
+                (Kind::Token, None, None)
+            }
+        };
+        // Ids are always 0 between routers: a withdrawal without key says nothing.
+        let (Some(origin), Some(key)) = (origin, key.filter(|key| !key.is_empty())) else {
+            self.stats.ignored += 1;
+            return Ok(());
+        };
+        let Some(key) = self.faces.get(&from).and_then(|face| face.resolve_owned(&key)) else {
+            self.stats.invalid_keys += 1;
+            return Ok(());
+        };
+        match info {
+            Some(info) => self.sourced(from, origin, kind, &key, info),
+            None => {
+                self.unsourced(from, origin, kind, &key);
+                Ok(())
+            }
+        }
+    }
+
+    fn sourced(
+        &mut self,
+        from: FaceId,
+        origin: RouterIx,
+        kind: Kind,
+        key: &KeyExpr,
+        info: QueryableInfo,
+    ) -> Result<(), FaceError> {
+        let Some(router) = self.network.get_mut(origin) else { return Ok(()) };
+        let known = self.tables.find(key).is_some_and(|id| router.declares(kind, id));
+        if !known {
+            let (needed, bound) = (self.network.table_bytes + cost(key), self.config.limits.network_bytes);
+            if needed > bound {
+                return Err(FaceError::TableFull { needed, bound });
+            }
+            self.network.table_bytes = needed;
+        }
+        let (id, before) = self.tables.insert_router(key, kind, origin, info);
+        if before == Some(info) {
+            return Ok(());
+        }
+        if let Some(router) = self.network.get_mut(origin) {
+            router.entities[kind as usize].insert(id);
+        }
+        self.changed_far(kind, key);
+        self.pass_on(Some(from), origin, kind, key, Some(info));
+        Ok(())
+    }
+
+    fn unsourced(&mut self, from: FaceId, origin: RouterIx, kind: Kind, key: &KeyExpr) {
+        let Some(router) = self.network.get_mut(origin) else { return };
+        let zid = router.zid;
+        let id = self.tables.find(key).filter(|id| router.entities[kind as usize].remove(id));
+        if let Some(id) = id {
+            self.tables.remove_router(id, kind, origin);
+            self.network.table_bytes -= cost(key);
+            self.changed_far(kind, key);
+        }
+        // Somebody further out may know what we never heard of.
+        if self.network.withdrawn.insert(self.mono, zid, kind, key) || id.is_some() {
+            self.pass_on(Some(from), origin, kind, key, None);
+        }
+    }
+
+    /// Something of `kind` on `key` appeared at a router, changed or vanished.
+    fn changed_far(&mut self, kind: Kind, key: &KeyExpr) {
+        if kind == Kind::Subscriber {
+            self.version += 1;
+        }
+        let mut concerned = Vec::new();
+        for (id, face) in self.faces.iter().filter(|(_, face)| !face.in_network()) {
+            concerned.extend(face.concerned(kind, key).into_iter().map(|key| (*id, key)));
+        }
+        for (to, key) in concerned {
+            self.refresh(to, kind, &key);
+        }
+    }
+
+    /// Tells our children in the tree of `origin` what it declared or (`None`) withdrew.
+    fn pass_on(
+        &mut self,
+        from: Option<FaceId>,
+        origin: RouterIx,
+        kind: Kind,
+        key: &KeyExpr,
+        info: Option<QueryableInfo>,
+    ) {
+        if info.is_some() {
+            self.network.declared_again(origin, kind, key);
+        }
+        for to in self.network.told(origin).into_iter().filter(|to| Some(*to) != from) {
+            self.send_sourced(to, origin, kind, key, info);
+        }
+    }
+
+    fn send_sourced(
+        &mut self,
+        to: FaceId,
+        origin: RouterIx,
+        kind: Kind,
+        key: &KeyExpr,
+        info: Option<QueryableInfo>,
+    ) {
+        let Some(face) = self.faces.get(&to) else { return };
+        let key: WireExpr = face.wire_expr(key);
+        let body = match info {
+            Some(info) => declaration(kind, 0, key, info),
+            None => undeclaration(kind, 0, Some(key)),
+        };
+        let declare = Declare { node_id: origin, ..Declare::new(None, body) };
+        self.out.push_back((to, NetworkMessage::Declare(declare), Reliability::Reliable));
+    }
+
+    // ---- the network changes ----
+
+    /// A link to another router is open.
+    pub(super) fn join_network(&mut self, now: Now, face: FaceId, zid: ZenohId) {
+        let changes = self.network.link_up(now, face, zid);
+        self.apply(changes);
+    }
+
+    /// A link to another router is lost.
+    pub(super) fn leave_network(&mut self, now: Now, face: FaceId) {
+        let changes = self.network.link_down(now, face);
+        self.apply(changes);
+    }
+
+    /// Link states of another router.
+    pub(super) fn handle_router_states(&mut self, now: Now, face: FaceId, list: &LinkStateList) {
+        let (changes, ignored) = self.network.handle_records(now.mono, face, list);
+        self.stats.ignored += ignored;
+        self.apply(changes);
+    }
+
+    pub(super) fn apply(&mut self, changes: Changes) {
+        for (to, list) in changes.send {
+            self.send_link_state(to, &list);
+        }
+        for (zid, whatami, locators) in changes.discovered {
+            self.events.discovered(zid, whatami, locators);
+        }
+        let mut members: BTreeSet<ZenohId> = changes.added.into_iter().collect();
+        if !changes.removed.is_empty() {
+            self.version += 1;
+        }
+        for (ix, router) in changes.removed {
+            members.insert(router.zid);
+            for kind in Kind::ALL {
+                for id in &router.entities[kind as usize] {
+                    let Some(key) = self.tables.get(*id).map(|resource| resource.key.clone()) else {
+                        continue;
+                    };
+                    self.tables.remove_router(*id, kind, ix);
+                    self.network.table_bytes -= cost(&key);
+                    self.changed_far(kind, &key);
+                }
+            }
+        }
+        if members.is_empty() {
+            return;
+        }
+        let served: Vec<FaceId> = self
+            .faces
+            .iter()
+            .filter(|(_, face)| face.gateways.iter().any(|zid| members.contains(zid)))
+            .map(|(id, _)| *id)
+            .collect();
+        served.into_iter().for_each(|face| self.gateways_changed(face));
+    }
+
+    /// A peer has other gateways than before, or they are in the network now or no more: somebody else
+    /// may speak for it.
+    pub(super) fn gateways_changed(&mut self, of: FaceId) {
+        self.version += 1;
+        let Some(face) = self.faces.get(&of) else { return };
+        let mut own = BTreeSet::new();
+        for kind in Kind::ALL {
+            let resources = face.entities[kind as usize].values().filter_map(|id| self.tables.get(*id));
+            own.extend(resources.map(|resource| (kind, resource.key.clone())));
+        }
+        let mut far = BTreeSet::new();
+        for resource in self.tables.all() {
+            for kind in Kind::ALL.into_iter().filter(|kind| resource.routers(*kind).next().is_some()) {
+                far.extend(face.concerned(kind, &resource.key).into_iter().map(|key| (kind, key)));
+            }
+        }
+        for (kind, key) in own {
+            self.refresh_own(kind, &key);
+        }
+        for (kind, key) in far {
+            self.refresh(of, kind, &key);
+        }
+    }
+
+    /// Works out the trees, if it is time, and tells new children all that their branch has to know.
+    pub(super) fn grow_trees(&mut self, now: Now) {
+        let Some(fresh) = self.network.handle_timeout(now.mono) else { return };
+        self.version += 1;
+        for (origin, faces) in fresh {
+            let all = self.declared(origin);
+            for to in faces {
+                for (kind, key, info) in &all {
+                    self.send_sourced(to, origin, *kind, key, *info);
+                }
+            }
+        }
+    }
+
+    /// What a router has declared, and what it has withdrawn of late.
+    fn declared(&self, origin: RouterIx) -> Vec<(Kind, KeyExpr, Option<QueryableInfo>)> {
+        let Some(router) = self.network.get(origin) else { return Vec::new() };
+        let ended = self.network.withdrawn.of(router.zid).map(|(kind, key)| (kind, key.clone(), None));
+        let mut all: Vec<_> = ended.collect();
+        for kind in Kind::ALL {
+            if origin == OWN {
+                let own = &self.network.announced[kind as usize];
+                all.extend(own.iter().map(|(key, info)| (kind, key.clone(), Some(*info))));
+                continue;
+            }
+            for resource in router.entities[kind as usize].iter().filter_map(|id| self.tables.get(*id)) {
+                let info = resource.router(kind, origin);
+                all.extend(info.map(|info| (kind, resource.key.clone(), Some(info))));
+            }
+        }
+        all
+    }
+
+    pub(super) fn send_link_state(&mut self, to: FaceId, list: &LinkStateList) {
+        let oam = Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(list.encode()));
+        self.out.push_back((to, NetworkMessage::Oam(oam), Reliability::Reliable));
+    }
+}
