@@ -57,6 +57,8 @@ __all__ = [
     "Leader",
     "Leave",
     "Link",
+    "LinkEvent",
+    "LinkEventsListener",
     "Liveliness",
     "LivelinessToken",
     "LogCollector",
@@ -88,6 +90,8 @@ __all__ = [
     "Timestamp",
     "TimestampId",
     "Transport",
+    "TransportEvent",
+    "TransportEventsListener",
     "WhatAmIMatcher",
     "Whisper",
     "ZBytes",
@@ -129,6 +133,11 @@ _IntoEncoding: TypeAlias = Encoding | str
 _IntoParameters: TypeAlias = Parameters | dict[str, str] | str
 _IntoTimestampId: TypeAlias = Buffer | TimestampId
 _IntoZBytes: TypeAlias = Buffer | str
+
+_Change: TypeAlias = Literal["connected", "reconnected", "disconnected"]
+_EndReason: TypeAlias = Literal[
+    "closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"
+]
 
 @final
 class Config:
@@ -649,6 +658,34 @@ class Link:
     __hash__: ClassVar[None]  # type: ignore[assignment]  # for want of need
 
 @final
+class LinkEvent:
+    """A link is there, or gone."""
+
+    @property
+    def kind(self) -> SampleKind: ...
+    @property
+    def link(self) -> Link: ...
+    @property
+    def change(self) -> _Change: ...
+    @property
+    def reason(self) -> _EndReason | None: ...
+    @property
+    def detail(self) -> str | None: ...
+
+@final
+class LinkEventsListener(Generic[_H]):
+    """A listener to links that come and go."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def handler(self) -> _H: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: LinkEventsListener[Handler[LinkEvent]]) -> LinkEvent | None: ...
+    def recv(self: LinkEventsListener[Handler[LinkEvent]], timeout: float | None = None) -> LinkEvent: ...
+    def __iter__(self: LinkEventsListener[Handler[LinkEvent]]) -> Handler[LinkEvent]: ...
+
+@final
 class Liveliness:
     """Tokens of this session and of others."""
 
@@ -1167,6 +1204,30 @@ class SessionInfo:
     def peers_zid(self) -> list[ZenohId]: ...
     def transports(self) -> list[Transport]: ...
     def links(self) -> list[Link]: ...
+    @overload
+    def declare_transport_events_listener(
+        self, handler: _RustHandler[TransportEvent] | None = None, *, history: bool | None = None
+    ) -> TransportEventsListener[Handler[TransportEvent]]: ...
+    @overload
+    def declare_transport_events_listener(
+        self, handler: _PythonHandler[TransportEvent, _H], *, history: bool | None = None
+    ) -> TransportEventsListener[_H]: ...
+    @overload
+    def declare_transport_events_listener(
+        self, handler: _PythonCallback[TransportEvent], *, history: bool | None = None
+    ) -> TransportEventsListener[None]: ...
+    @overload
+    def declare_link_events_listener(
+        self, handler: _RustHandler[LinkEvent] | None = None, *, history: bool | None = None
+    ) -> LinkEventsListener[Handler[LinkEvent]]: ...
+    @overload
+    def declare_link_events_listener(
+        self, handler: _PythonHandler[LinkEvent, _H], *, history: bool | None = None
+    ) -> LinkEventsListener[_H]: ...
+    @overload
+    def declare_link_events_listener(
+        self, handler: _PythonCallback[LinkEvent], *, history: bool | None = None
+    ) -> LinkEventsListener[None]: ...
 
 @final
 class Subscriber(Generic[_H]):
@@ -1223,6 +1284,36 @@ class Event:
     def address(self) -> str: ...
     @property
     def time(self) -> float: ...
+
+@final
+class TransportEvent:
+    """A node is connected, or not any more."""
+
+    @property
+    def kind(self) -> SampleKind: ...
+    @property
+    def transport(self) -> Transport: ...
+    @property
+    def change(self) -> _Change: ...
+    @property
+    def reason(self) -> _EndReason | None: ...
+    @property
+    def detail(self) -> str | None: ...
+
+@final
+class TransportEventsListener(Generic[_H]):
+    """A listener to nodes that connect and disconnect."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def handler(self) -> _H: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: TransportEventsListener[Handler[TransportEvent]]) -> TransportEvent | None: ...
+    def recv(
+        self: TransportEventsListener[Handler[TransportEvent]], timeout: float | None = None
+    ) -> TransportEvent: ...
+    def __iter__(self: TransportEventsListener[Handler[TransportEvent]]) -> Handler[TransportEvent]: ...
 
 @final
 class Enter(Event):

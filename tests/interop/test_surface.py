@@ -13,7 +13,6 @@ MODULES = ["", "handlers", "ext"]
 
 SCOUTING = "scouting is not implemented yet"
 TIMESTAMPS = "instrumentation of messages with timestamps is not implemented yet"
-EVENTS = "listeners to links and transports are not implemented yet"
 SHARED_MEMORY = "there is no shared memory between processes yet"
 ADVANCED = "caches, history and recovery of publications are not implemented yet"
 
@@ -28,12 +27,6 @@ ABSENT = {
     "TimestampInstrumentationBuilder": TIMESTAMPS,
     "TimestampStack": TIMESTAMPS,
     "TimestampStackRecord": TIMESTAMPS,
-    "LinkEvent": EVENTS,
-    "LinkEventsListener": EVENTS,
-    "TransportEvent": EVENTS,
-    "TransportEventsListener": EVENTS,
-    "SessionInfo.declare_link_events_listener": EVENTS,
-    "SessionInfo.declare_transport_events_listener": EVENTS,
     "shm": SHARED_MEMORY,
     "ZBytes.as_shm": SHARED_MEMORY,
     "ext.AdvancedPublisher": ADVANCED,

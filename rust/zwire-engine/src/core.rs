@@ -1,6 +1,7 @@
 //! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
 
 use crate::{
+    connectivity::Connectivity,
     link::{Link, Sent, Urgency},
     query::{InboundQuery, Query},
     queue::{Pushed, Queue, Weigh},
@@ -189,6 +190,7 @@ pub(crate) struct Core {
     pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
     pub(crate) gets: HashMap<GetId, Replies>,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
+    pub(crate) connectivity: Connectivity,
     /// Barriers that somebody waits for, and how they ended.
     pub(crate) barriers: HashMap<BarrierId, Option<BarrierEnd>>,
     // Emptied by `pump`, kept for their memory.
@@ -200,6 +202,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(api: Session, side: Side, shared: Weak<Shared>) -> Self {
+        let one_link = matches!(side, Side::Client(_));
         Self {
             api,
             side,
@@ -207,6 +210,7 @@ impl Core {
             queries: HashMap::new(),
             gets: HashMap::new(),
             matching: HashMap::new(),
+            connectivity: Connectivity::new(one_link),
             barriers: HashMap::new(),
             events: VecDeque::new(),
             from_api: VecDeque::new(),

@@ -4,6 +4,7 @@
 use crate::{
     clock,
     config::{NodeConfig, Target},
+    connectivity::{LinkEnd, LinkInfo},
     contacts::Contact,
     core::{Effects, Side, Wait},
     error::{ConnectReason, Error},
@@ -111,23 +112,30 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     let remote = params.remote;
     let link = Link::new(io, params, tx, &policy, tap)?;
     let mut effects = Effects::default();
-    let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
-        Side::Client(slot) => {
-            *slot = Some(link.clone());
-            core.api.handle_link_up(now, remote);
-            FaceId(1)
-        }
-        Side::Node(side) => {
-            let face = side.new_face();
-            side.links.insert(face, link.clone());
-            side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
-            face
+    let info = Arc::new(LinkInfo::of(&link));
+    let face = shared.with_core(&mut effects, |core, now, _| {
+        core.connectivity.up(info.clone());
+        match &mut core.side {
+            Side::Client(slot) => {
+                *slot = Some(link.clone());
+                core.api.handle_link_up(now, remote);
+                FaceId(1)
+            }
+            Side::Node(side) => {
+                let face = side.new_face();
+                side.links.insert(face, link.clone());
+                side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
+                face
+            }
         }
     });
     let weak = Arc::downgrade(shared);
     let tasks = [
         shared.runtime.spawn(link.clone().run_tx()).abort_handle(),
-        shared.runtime.spawn(receive(weak, link.clone(), (face, contact), rx, framer, rest)).abort_handle(),
+        shared
+            .runtime
+            .spawn(receive(weak, link.clone(), (face, contact, info), rx, framer, rest))
+            .abort_handle(),
     ];
     shared.adopt(tasks);
     Ok(link)
@@ -158,7 +166,7 @@ async fn receive(
     shared: Weak<Shared>,
     link: Arc<Link>,
     // The contact goes when the machines know that the link is gone.
-    (face, _contact): (FaceId, Contact),
+    (face, _contact, info): (FaceId, Contact, Arc<LinkInfo>),
     mut rx: LinkRx,
     framer: StreamFramer,
     mut buf: BytesMut,
@@ -169,7 +177,7 @@ async fn receive(
     }
     link.close();
     if let Some(shared) = shared.upgrade() {
-        shared.link_down(face, &link);
+        shared.link_down(face, &link, &info);
     }
 }
 
@@ -194,6 +202,9 @@ async fn receive_loop(
     let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
         link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
         if let Err(reason) = shared.upgrade()?.deliver(face, messages, effects) {
+            link.note_end(LinkEnd::Protocol(
+                "more than a neighbour may have, or nothing that one may say".into(),
+            ));
             end.get_or_insert(reason);
         }
         Some(())
@@ -208,12 +219,14 @@ async fn receive_loop(
                 Ok(None) => break,
                 Err(error) => {
                     tracing::warn!(peer = %link.peer, %error, "closing a link");
+                    link.note_end(LinkEnd::Protocol(error.to_string()));
                     end = Some(error.close_reason());
                     break;
                 }
             };
             if let Err(error) = rx.begin_batch(clock::now(), batch) {
                 tracing::warn!(peer = %link.peer, %error, "closing a link");
+                link.note_end(LinkEnd::Protocol(error.to_string()));
                 end = Some(error.close_reason());
                 break;
             }
@@ -222,10 +235,12 @@ async fn receive_loop(
                 match &progress {
                     Ok(Progress::Closed(reason)) => {
                         tracing::debug!(peer = %link.peer, %reason, "the peer closes");
+                        link.note_end(LinkEnd::ByPeer(*reason));
                         end = Some(None);
                     }
                     Err(error) => {
                         tracing::warn!(peer = %link.peer, %error, "closing a link");
+                        link.note_end(LinkEnd::Protocol(error.to_string()));
                         end = Some(error.close_reason());
                     }
                     Ok(_) => {}
@@ -269,7 +284,10 @@ async fn receive_loop(
             buf.reserve(read_bytes);
             let before = buf.len();
             match link.io().try_read(buf) {
-                Ok(0) => return None,
+                Ok(0) => {
+                    link.note_end(LinkEnd::Lost);
+                    return None;
+                }
                 Ok(n) => {
                     link.stats.rx_bytes.fetch_add(n as u64, Ordering::Relaxed);
                     link.tap_received(&buf[before..]);
@@ -277,7 +295,10 @@ async fn receive_loop(
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return None,
+                Err(error) => {
+                    link.note_end(LinkEnd::Io(error.to_string()));
+                    return None;
+                }
             }
             // The deadline moves with every batch; the timer is only moved when it fires.
             if !armed {
@@ -290,6 +311,7 @@ async fn receive_loop(
                     armed = false;
                     if rx.handle_timeout(clock::now()) {
                         tracing::info!(peer = %link.peer, "the lease of the peer expired");
+                        link.note_end(LinkEnd::Silent);
                         return None;
                     }
                 }

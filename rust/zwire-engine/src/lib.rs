@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod connectivity;
 mod connector;
 mod contacts;
 mod core;

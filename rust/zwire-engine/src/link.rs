@@ -9,6 +9,7 @@
 
 use crate::{
     clock,
+    connectivity::LinkEnd,
     io::{Ends, Io},
     tap::TappedConnection,
 };
@@ -18,7 +19,13 @@ use core::{
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 use tokio::sync::Notify;
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability,
@@ -131,6 +138,7 @@ pub struct Link {
     waiting: [AtomicUsize; Priority::COUNT],
     closed: AtomicBool,
     close_wake: Notify,
+    end: OnceLock<LinkEnd>,
     tap: Option<TappedConnection>,
 }
 
@@ -183,6 +191,7 @@ impl Link {
             waiting: Default::default(),
             closed: AtomicBool::new(false),
             close_wake: Notify::new(),
+            end: OnceLock::new(),
             tap,
         }))
     }
@@ -282,7 +291,8 @@ impl Link {
             match result {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(_) => {
+                Err(error) => {
+                    self.note_end(LinkEnd::Io(error.to_string()));
                     tx.dead = true;
                     tx.busy = false;
                     drop(tx);
@@ -490,8 +500,20 @@ impl Link {
     /// The peer does not drain: it is told so if it ever reads again, and the connection ends.
     fn abandon(&self) {
         tracing::warn!(peer = %self.peer, "the peer does not read: closing its link");
+        self.note_end(LinkEnd::Unresponsive);
         self.finish(CloseReason::UNRESPONSIVE);
         self.close();
+    }
+
+    /// Why the link ends; the first reason counts.
+    pub(crate) fn note_end(&self, end: LinkEnd) {
+        // A later one is a consequence of it.
+        let _ = self.end.set(end);
+    }
+
+    /// Why the link has ended.
+    pub(crate) fn end(&self) -> LinkEnd {
+        self.end.get().cloned().unwrap_or(LinkEnd::Closed)
     }
 
     /// Says CLOSE, after everything that is queued.

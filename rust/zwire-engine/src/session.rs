@@ -2,6 +2,7 @@
 
 use crate::{
     config::{Config, Destination, NodeConfig, PublicationQos},
+    connectivity::{LinkEvent, TransportEvent},
     connector,
     core::{Core, Effects, LOCAL, Replies, Side},
     driver,
@@ -568,6 +569,40 @@ impl Session {
             all.retain(|known| !Arc::ptr_eq(known, queue));
         }
         queue.close();
+    }
+
+    /// Nodes that connect and disconnect come in the queue; with `history` those that are connected, first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn listen_transports(
+        &self,
+        history: bool,
+        handler: Handler,
+    ) -> Result<(u64, Arc<Queue<TransportEvent>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| Ok((core.connectivity.listen_transports(queue.clone(), history), queue)))
+    }
+
+    /// As [`Self::listen_transports`], link by link.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn listen_links(
+        &self,
+        history: bool,
+        handler: Handler,
+    ) -> Result<(u64, Arc<Queue<LinkEvent>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| Ok((core.connectivity.listen_links(queue.clone(), history), queue)))
+    }
+
+    /// Ends a listener made by [`Self::listen_transports`] or [`Self::listen_links`].
+    pub fn forget_listener(&self, id: u64) {
+        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        if self.shared.birth.is_here() {
+            self.shared.core.lock().connectivity.forget(id);
+        }
     }
 
     /// A timestamp that is later than all before it.

@@ -3,6 +3,7 @@
 use crate::{
     clock,
     config::NodeConfig,
+    connectivity::LinkInfo,
     contacts::{Contact, Contacts},
     core::{Core, Effects, Heard, NodeSide, Side, Wait},
     error::Error,
@@ -295,20 +296,23 @@ impl Shared {
         Ok(contact)
     }
 
-    pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>) {
+    pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>, info: &LinkInfo) {
         let mut effects = Effects::default();
         effects.told = true;
-        self.with_core(&mut effects, |core, now, _| match &mut core.side {
-            Side::Client(slot) => {
-                // A newer link may have taken its place already.
-                if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-                    *slot = None;
-                    core.api.handle_link_down(now);
+        self.with_core(&mut effects, |core, now, _| {
+            core.connectivity.down(info, link.end());
+            match &mut core.side {
+                Side::Client(slot) => {
+                    // A newer link may have taken its place already.
+                    if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+                        *slot = None;
+                        core.api.handle_link_down(now);
+                    }
                 }
-            }
-            Side::Node(side) => {
-                if side.links.remove(&face).is_some() {
-                    side.node.handle_face_down(now, face);
+                Side::Node(side) => {
+                    if side.links.remove(&face).is_some() {
+                        side.node.handle_face_down(now, face);
+                    }
                 }
             }
         });
@@ -383,6 +387,7 @@ impl Shared {
             for (_, replies) in core.gets.drain() {
                 replies.queue.close();
             }
+            core.connectivity.close();
             core.links()
         });
         for link in &links {

@@ -1,9 +1,15 @@
 //! `SessionInfo`, `Transport` and `Link`: who is connected, and how.
 
-use crate::{enums::PyReliability, enums::PyWhatAmI, session::Handle, zid::PyZenohId};
+use crate::{
+    enums::{PyReliability, PyWhatAmI},
+    events::{LinkEventsListener, TransportEventsListener},
+    session::Handle,
+    zid::PyZenohId,
+};
 use pyo3::prelude::*;
-use zwire_engine::link::Link as Engine;
-use zwire_proto::zenoh::{Reliability, WhatAmI, ZenohId};
+use std::collections::HashSet;
+use zwire_engine::connectivity::LinkInfo;
+use zwire_proto::zenoh::{WhatAmI, ZenohId};
 
 /// What there is to know about links and neighbours.
 #[pyclass(module = "zwire.zenoh", frozen)]
@@ -36,12 +42,37 @@ impl SessionInfo {
 
     /// The open sessions with other nodes.
     fn transports(&self, py: Python<'_>) -> PyResult<Vec<Transport>> {
-        Ok(self.0.look(py)?.links().iter().map(|link| Transport::of(link)).collect())
+        let mut seen = HashSet::new();
+        let links = self.0.look(py)?.links();
+        let first = links.iter().filter(|link| seen.insert(link.params.remote.zid));
+        Ok(first.map(|link| Transport::of(&LinkInfo::of(link))).collect())
     }
 
     /// The established links.
     fn links(&self, py: Python<'_>) -> PyResult<Vec<Link>> {
-        Ok(self.0.look(py)?.links().iter().map(|link| Link::of(link)).collect())
+        Ok(self.0.look(py)?.links().iter().map(|link| Link::of(&LinkInfo::of(link))).collect())
+    }
+
+    /// Listens to nodes that connect and disconnect; with `history` those that are connected come first.
+    #[pyo3(signature = (handler=None, *, history=None))]
+    fn declare_transport_events_listener(
+        &self,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+        history: Option<bool>,
+    ) -> PyResult<TransportEventsListener> {
+        TransportEventsListener::new(py, &self.0, handler, history)
+    }
+
+    /// Listens to links that come and go; with `history` those that are there come first.
+    #[pyo3(signature = (handler=None, *, history=None))]
+    fn declare_link_events_listener(
+        &self,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+        history: Option<bool>,
+    ) -> PyResult<LinkEventsListener> {
+        LinkEventsListener::new(py, &self.0, handler, history)
     }
 }
 
@@ -52,12 +83,12 @@ pub(crate) struct Transport {
     zid: ZenohId,
     whatami: WhatAmI,
     qos: bool,
+    multicast: bool,
 }
 
 impl Transport {
-    fn of(link: &Engine) -> Self {
-        let params = &link.params;
-        Self { zid: params.remote.zid, whatami: params.remote.whatami, qos: params.qos }
+    pub(crate) const fn of(link: &LinkInfo) -> Self {
+        Self { zid: link.zid, whatami: link.whatami, qos: link.qos, multicast: link.group.is_some() }
     }
 }
 
@@ -84,10 +115,10 @@ impl Transport {
     /// Whether it is a multicast group.
     #[getter]
     const fn is_multicast(&self) -> bool {
-        false
+        self.multicast
     }
 
-    fn __repr__(&self) -> String {
+    pub(crate) fn __repr__(&self) -> String {
         format!("Transport(zid={}, whatami={})", self.zid, self.whatami)
     }
 }
@@ -95,27 +126,11 @@ impl Transport {
 /// An established link.
 #[pyclass(module = "zwire.zenoh", frozen, eq, skip_from_py_object)]
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Link {
-    zid: ZenohId,
-    src: String,
-    dst: String,
-    mtu: u16,
-    streamed: bool,
-    reliable: bool,
-    user: Option<String>,
-}
+pub(crate) struct Link(LinkInfo);
 
 impl Link {
-    fn of(link: &Engine) -> Self {
-        Self {
-            zid: link.params.remote.zid,
-            src: link.local.clone(),
-            dst: link.peer.clone(),
-            mtu: link.params.batch_size,
-            streamed: link.params.streamed,
-            reliable: link.is_reliable(),
-            user: link.params.user.as_ref().map(|user| user.as_str().to_owned()),
-        }
+    pub(crate) fn of(link: &LinkInfo) -> Self {
+        Self(link.clone())
     }
 }
 
@@ -124,64 +139,64 @@ impl Link {
     /// The other node.
     #[getter]
     fn zid(&self) -> PyZenohId {
-        PyZenohId(self.zid)
+        PyZenohId(self.0.zid)
     }
 
     /// Our end, as a locator.
     #[getter]
     fn src(&self) -> &str {
-        &self.src
+        &self.0.src
     }
 
     /// The other end, as a locator.
     #[getter]
     fn dst(&self) -> &str {
-        &self.dst
+        &self.0.dst
     }
 
-    /// The multicast group; None, links of groups are not made.
+    /// The multicast group, as a locator; None where it is none.
     #[getter]
-    fn group(&self, py: Python<'_>) -> Py<PyAny> {
-        py.None()
+    fn group(&self) -> Option<&str> {
+        self.0.group.as_deref()
     }
 
     /// The largest batch, in bytes.
     #[getter]
     const fn mtu(&self) -> u16 {
-        self.mtu
+        self.0.mtu
     }
 
     /// Whether it is a byte stream.
     #[getter]
     const fn is_streamed(&self) -> bool {
-        self.streamed
+        self.0.streamed
     }
 
-    /// The names of the interfaces; not looked up, so empty.
+    /// The names of the interfaces that have our address; none where the link has no address.
     #[getter]
-    const fn interfaces(&self) -> Vec<String> {
-        Vec::new()
+    fn interfaces(&self) -> Vec<String> {
+        self.0.interfaces.clone()
     }
 
     /// The name by which the peer has proved itself.
     #[getter]
     fn auth_identifier(&self) -> Option<&str> {
-        self.user.as_deref()
+        self.0.user.as_deref()
     }
 
-    /// The range of priorities that the link is for; None: all.
+    /// First and last priority that the link is for, 0 (control) to 7; None without priorities.
     #[getter]
-    fn priorities(&self, py: Python<'_>) -> Py<PyAny> {
-        py.None()
+    fn priorities(&self) -> Option<(u8, u8)> {
+        self.0.priorities.map(|(first, last)| (first as u8, last as u8))
     }
 
     /// Whether what is sent arrives, unless the link ends.
     #[getter]
     const fn reliability(&self) -> PyReliability {
-        PyReliability(if self.reliable { Reliability::Reliable } else { Reliability::BestEffort })
+        PyReliability(self.0.reliability)
     }
 
-    fn __repr__(&self) -> String {
-        format!("Link(zid={}, src={}, dst={})", self.zid, self.src, self.dst)
+    pub(crate) fn __repr__(&self) -> String {
+        format!("Link(zid={}, src={}, dst={})", self.0.zid, self.0.src, self.0.dst)
     }
 }

@@ -12,6 +12,7 @@ mod decode_zmtp;
 mod encoding;
 mod enums;
 mod errors;
+mod events;
 mod handlers;
 mod info;
 mod interrupt;
@@ -57,6 +58,7 @@ mod _zwire {
         decode_frames::FrameDecoder,
         encoding::PyEncoding,
         enums::PyQueryConsolidation,
+        events::{LinkEvent, LinkEventsListener, TransportEvent, TransportEventsListener},
         handlers::{Callback, DefaultHandler, FifoChannel, Handler, RingChannel},
         info::{Link, SessionInfo, Transport},
         keyexpr::PyKeyExpr,
