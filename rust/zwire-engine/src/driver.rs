@@ -109,6 +109,9 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
         clock::now(),
     );
     let framer = StreamFramer::new(&params);
+    if params.low_latency {
+        io.set_low_latency();
+    }
     let remote = params.remote;
     let link = Link::new(io, params, tx, &policy, tap)?;
     let mut effects = Effects::default();

@@ -46,7 +46,7 @@ pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectRea
 }
 
 /// Options of the endpoint, or else those of all links.
-fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
+pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
     if let Some(bytes) = target.options.so_sndbuf.or(link.so_sndbuf) {
         socket.set_send_buffer_size(bytes as usize)?;
     }

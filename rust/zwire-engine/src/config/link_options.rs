@@ -46,7 +46,8 @@ impl LinkOptions {
     /// # Errors
     /// A parameter that is unknown or has a value of no use.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        if endpoint.protocol() == "tcp" {
+        // Both take the same.
+        if matches!(endpoint.protocol(), "tcp" | "udp") {
             for (key, _) in endpoint.config() {
                 if !TCP_CONFIG.contains(&key) {
                     return Err(EndpointError::UnknownParameter {
@@ -59,11 +60,18 @@ impl LinkOptions {
         }
         let options = Self {
             priorities: metadata(endpoint, "prio", "<first>-<last>, both 0 to 7", priorities)?,
-            reliability: metadata(endpoint, "rel", "0 or 1", |text| match text {
-                "0" => Some(Reliability::BestEffort),
-                "1" => Some(Reliability::Reliable),
-                _ => None,
-            })?,
+            reliability: if endpoint.protocol() == "udp" {
+                // The reference has QUIC without certificates underneath.
+                metadata(endpoint, "rel", "0, because reliable UDP is not supported", |text| {
+                    (text == "0").then_some(Reliability::BestEffort)
+                })?
+            } else {
+                metadata(endpoint, "rel", "0 or 1", |text| match text {
+                    "0" => Some(Reliability::BestEffort),
+                    "1" => Some(Reliability::Reliable),
+                    _ => None,
+                })?
+            },
             interface: config(endpoint, "iface", "the name of a network interface", |text| {
                 // IFNAMSIZ counts the final zero byte.
                 (1..16).contains(&text.len()).then(|| text.to_owned())

@@ -6,6 +6,8 @@
 //! A link that carries messages looks like a stream here: each message stands behind the length prefix
 //! that a stream would have, in both directions. The prefix is not sent.
 
+mod message;
+mod udp;
 #[cfg(unix)]
 mod unix;
 
@@ -21,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// The protocols of endpoints that this build speaks, as errors list them.
 pub(crate) const PROTOCOLS: &[&str] = &[
     "tcp",
+    "udp",
     #[cfg(unix)]
     unix::PROTOCOL,
 ];
@@ -28,6 +31,7 @@ pub(crate) const PROTOCOLS: &[&str] = &[
 /// An established connection.
 pub(crate) enum Io {
     Tcp(TcpStream),
+    Udp(udp::Udp),
     #[cfg(unix)]
     Unix(unix::Stream),
 }
@@ -61,6 +65,7 @@ impl Io {
     pub(crate) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
+            "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
             #[cfg(unix)]
             unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
             other => Err(ConnectReason::Protocol(other.to_owned())),
@@ -75,6 +80,7 @@ impl Io {
     pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_read_buf(buf),
+            Self::Udp(socket) => socket.try_read(buf),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_read(buf),
         }
@@ -92,6 +98,7 @@ impl Io {
     ) -> io::Result<bool> {
         match self {
             Self::Tcp(stream) => gather::write(|slices| stream.try_write_vectored(slices), out, progress),
+            Self::Udp(socket) => socket.try_write(out, progress),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_write(out, progress),
         }
@@ -104,6 +111,7 @@ impl Io {
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.readable().await,
+            Self::Udp(socket) => socket.readable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.readable().await,
         }
@@ -116,27 +124,35 @@ impl Io {
     pub(crate) async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.writable().await,
+            Self::Udp(socket) => socket.writable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.writable().await,
         }
     }
 
     /// Whether what was written arrives, unless the connection ends.
-    #[allow(clippy::unused_self, reason = "so do all that there are by now")]
     pub(crate) const fn is_reliable(&self) -> bool {
-        true
+        !matches!(self, Self::Udp(_))
     }
 
     /// Whether batches travel behind a length prefix; else each is a message.
-    #[allow(clippy::unused_self, reason = "so do all that there are by now")]
     pub(crate) const fn is_streamed(&self) -> bool {
-        true
+        !matches!(self, Self::Udp(_))
     }
 
     /// The largest batch, in bytes.
-    #[allow(clippy::unused_self, reason = "so it is for all that there are by now")]
     pub(crate) const fn mtu(&self) -> u16 {
-        u16::MAX
+        match self {
+            Self::Udp(_) => udp::MTU,
+            _ => u16::MAX,
+        }
+    }
+
+    /// The handshake is over, and low latency was agreed on: prefixes have four bytes from now on.
+    pub(crate) fn set_low_latency(&self) {
+        if let Self::Udp(socket) = self {
+            socket.set_low_latency();
+        }
     }
 
     /// Who is connected.
@@ -146,6 +162,7 @@ impl Io {
     pub(crate) fn ends(&self) -> io::Result<Ends> {
         match self {
             Self::Tcp(stream) => Ok(Ends::of_addresses("tcp", stream.local_addr()?, stream.peer_addr()?)),
+            Self::Udp(socket) => Ok(socket.ends()),
             #[cfg(unix)]
             Self::Unix(stream) => Ok(stream.ends()),
         }
@@ -155,6 +172,7 @@ impl Io {
 /// What takes connections in.
 pub(crate) enum Listener {
     Tcp(TcpListener),
+    Udp(Box<udp::Listener>),
     #[cfg(unix)]
     Unix(unix::Listener),
 }
@@ -186,6 +204,11 @@ impl Listener {
                 let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
                 Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
             }
+            "udp" => {
+                let listener = udp::Listener::bind(target, link).await?;
+                let locator = locator(target, &listener.local().to_string());
+                Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
+            }
             #[cfg(unix)]
             unix::PROTOCOL => {
                 let (listener, guard) = unix::Listener::bind(target).await?;
@@ -206,6 +229,7 @@ impl Listener {
     pub(crate) async fn accept(&self) -> io::Result<Incoming> {
         match self {
             Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
+            Self::Udp(listener) => listener.accept().await.map(|socket| Incoming::Ready(Io::Udp(socket))),
             #[cfg(unix)]
             Self::Unix(listener) => listener.accept().await.map(|stream| Incoming::Ready(Io::Unix(stream))),
         }
@@ -215,7 +239,6 @@ impl Listener {
 /// A connection that somebody has made to us.
 pub(crate) enum Incoming {
     /// It can be used as it is.
-    #[cfg(unix)]
     Ready(Io),
     Tcp(TcpStream),
 }
@@ -228,7 +251,6 @@ impl Incoming {
     #[allow(clippy::unused_async, reason = "some have a handshake of their own")]
     pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
         match self {
-            #[cfg(unix)]
             Self::Ready(io) => Ok(io),
             Self::Tcp(stream) => {
                 tcp::established(&stream).map_err(ConnectReason::io)?;

@@ -1,0 +1,157 @@
+//! Links that carry messages: between a message and its length prefix, which is not sent.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::{collections::VecDeque, io::IoSlice};
+
+/// Most parts of one message that are not copied together: a batch of 64 KiB has 16 payloads by
+/// reference at most, and what stands between them.
+const MAX_PARTS: usize = 40;
+
+/// The width of the prefix: two bytes, or four in low latency.
+#[derive(Debug, Default)]
+pub(super) struct Prefix {
+    wide: AtomicBool,
+}
+
+impl Prefix {
+    /// From now on it has four bytes.
+    pub(super) fn widen(&self) {
+        self.wide.store(true, Ordering::Relaxed);
+    }
+
+    fn len(&self) -> usize {
+        if self.wide.load(Ordering::Relaxed) { 4 } else { 2 }
+    }
+
+    /// Appends a prefix whose message is to follow; gives what [`Self::close`] wants.
+    pub(super) fn open(&self, buf: &mut BytesMut) -> usize {
+        let at = buf.len();
+        buf.put_bytes(0, self.len());
+        at
+    }
+
+    /// The message of the prefix at `at` is whole. Gives its length.
+    pub(super) fn close(&self, buf: &mut BytesMut, at: usize) -> usize {
+        let len = buf.len() - at - self.len();
+        #[allow(clippy::cast_possible_truncation, reason = "a batch has less than 64 KiB")]
+        let bytes = (len as u32).to_le_bytes();
+        let prefix = self.len();
+        buf[at..at + prefix].copy_from_slice(&bytes[..prefix]);
+        len
+    }
+
+    /// Appends a message behind its prefix.
+    pub(super) fn append(&self, buf: &mut BytesMut, message: &[u8]) {
+        let at = self.open(buf);
+        buf.extend_from_slice(message);
+        self.close(buf, at);
+    }
+
+    /// Gives the first message in `out` to `send`, in parts, and takes it out if that succeeds. `None`
+    /// when there is none.
+    pub(super) fn send_first<T, E>(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        send: impl FnOnce(&[IoSlice<'_>], usize) -> Result<T, E>,
+    ) -> Option<Result<T, E>> {
+        while out.front().is_some_and(Bytes::is_empty) {
+            out.pop_front();
+        }
+        // A prefix is written in one piece, and whoever makes batches makes whole ones.
+        let prefix = self.len();
+        let len = match *out.front()?.get(..prefix)? {
+            [a, b] => usize::from(u16::from_le_bytes([a, b])),
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
+            _ => return None,
+        };
+        let mut slices = [IoSlice::new(&[]); MAX_PARTS];
+        let mut n = 0;
+        for part in parts(out, prefix, len) {
+            if let Some(slice) = slices.get_mut(n) {
+                *slice = IoSlice::new(part);
+            }
+            n += 1;
+        }
+        let result = if n <= MAX_PARTS {
+            send(&slices[..n], len)
+        } else {
+            let whole: Vec<u8> = parts(out, prefix, len).flatten().copied().collect();
+            send(&[IoSlice::new(&whole)], len)
+        };
+        if result.is_ok() {
+            consume(out, prefix + len);
+        }
+        Some(result)
+    }
+}
+
+/// What stands in `out` from `skip` on, `len` bytes of it.
+fn parts(out: &VecDeque<Bytes>, mut skip: usize, len: usize) -> impl Iterator<Item = &[u8]> {
+    let mut left = len;
+    out.iter().map_while(move |part| {
+        let part = &part[skip.min(part.len())..];
+        let part = &part[..part.len().min(left)];
+        skip = 0;
+        let goes_on = left > 0;
+        left -= part.len();
+        goes_on.then_some(part)
+    })
+}
+
+fn consume(out: &mut VecDeque<Bytes>, mut len: usize) {
+    while let Some(part) = out.front_mut() {
+        if len < part.len() {
+            part.advance(len);
+            return;
+        }
+        len -= part.len();
+        out.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(prefix: &Prefix, out: &mut VecDeque<Bytes>) -> Option<Vec<u8>> {
+        let send = |parts: &[IoSlice<'_>], len: usize| {
+            let whole: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+            assert_eq!(whole.len(), len);
+            Ok::<_, ()>(whole)
+        };
+        prefix.send_first(out, send).map(Result::unwrap)
+    }
+
+    #[test]
+    fn messages_come_out_as_they_were_put_in() {
+        for wide in [false, true] {
+            let prefix = Prefix::default();
+            if wide {
+                prefix.widen();
+            }
+            let mut buf = BytesMut::new();
+            let messages = [&b"first"[..], b"", b"the third"];
+            messages.iter().for_each(|message| prefix.append(&mut buf, message));
+            // In two parts, cut within a message.
+            let head = buf.split_to(prefix.len() + 2).freeze();
+            let mut out = VecDeque::from([head, Bytes::new(), buf.freeze()]);
+            for message in messages {
+                assert_eq!(sent(&prefix, &mut out).as_deref(), Some(message));
+            }
+            assert_eq!(sent(&prefix, &mut out), None);
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_stays_and_many_parts_are_one_message() {
+        let prefix = Prefix::default();
+        let mut out = VecDeque::from([Bytes::from_static(&[100, 0])]);
+        out.extend((0..100).map(|n| Bytes::from(vec![n])));
+        out.push_back(Bytes::from_static(&[1, 0, 9]));
+        assert_eq!(prefix.send_first(&mut out, |_, _| Err::<(), _>("full")), Some(Err("full")));
+        assert_eq!(sent(&prefix, &mut out), Some((0..100).collect()));
+        assert_eq!(sent(&prefix, &mut out), Some(vec![9]));
+        assert!(out.is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! Sessions of ours over datagrams, and strangers who send some.
+
+use std::{
+    net::UdpSocket,
+    time::{Duration, Instant},
+};
+use zwire_engine::{Config, Error, Handler, Queue, RecvError, Session};
+use zwire_proto::zenoh::{
+    CongestionControl, KeyExpr, Priority, Qos, WhatAmI, ZenohId,
+    link::{HandshakeConfig, Opener},
+    session::{Publication, Sample},
+    wire::{PushBody, Put},
+};
+
+const WAIT: Duration = Duration::from_secs(10);
+
+fn never() -> impl FnMut() -> bool {
+    || false
+}
+
+fn key(text: &str) -> KeyExpr {
+    KeyExpr::new(text.to_owned()).unwrap()
+}
+
+fn try_open(json: &str) -> Result<Session, Error> {
+    Session::open(&Config::from_json5(json).unwrap(), &mut never())
+}
+
+/// Settings of every session here.
+const QUIET: &str = "scouting: {multicast: {enabled: false}}";
+
+fn hub(endpoint: &str, extra: &str) -> Session {
+    let listen = format!("listen: {{endpoints: ['{endpoint}']}}");
+    try_open(&format!("{{mode: 'router', {listen}, {QUIET}, {extra}}}")).unwrap()
+}
+
+fn try_client(endpoint: &str, extra: &str) -> Result<Session, Error> {
+    let connect = format!("connect: {{endpoints: ['{endpoint}']}}");
+    try_open(&format!("{{mode: 'client', {connect}, {QUIET}, {extra}}}"))
+}
+
+fn client(endpoint: &str) -> Session {
+    try_client(endpoint, "").unwrap()
+}
+
+fn put(session: &Session, to: &str, payload: Vec<u8>) {
+    let qos = Qos::new(Priority::Data, CongestionControl::Block, false);
+    let publication = Publication { qos, ..Publication::new(key(to), PushBody::Put(Put::new(payload))) };
+    session.put(publication, &mut never()).unwrap();
+}
+
+fn subscribe(session: &Session, publisher: &Session, to: &str) -> std::sync::Arc<Queue<Sample>> {
+    let (_, queue) = session.declare_subscriber(key(to), Default::default(), Handler::Default).unwrap();
+    let end = Instant::now() + WAIT;
+    loop {
+        put(publisher, to, b"probe".to_vec());
+        match queue.recv(Some(Duration::from_millis(50)), &mut never()) {
+            Ok(_) => break,
+            Err(RecvError::Timeout) => assert!(Instant::now() < end, "the subscription never took effect"),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    while queue.recv(Some(Duration::from_millis(50)), &mut never()).is_ok() {}
+    queue
+}
+
+/// Messages of each size, one on its way at a time: what the system's buffers hold is never exceeded.
+fn carries_each_size(endpoint: &str, extra: &str) {
+    let hub = hub(endpoint, extra);
+    let endpoint = &hub.listening()[0];
+    let (a, b) = (try_client(endpoint, extra).unwrap(), try_client(endpoint, extra).unwrap());
+    let queue = subscribe(&b, &a, "datagrams");
+    let most = if extra.contains("lowlatency") { 65_000 } else { 150_000 };
+    for len in (0..100).chain([1400, 1500, 9000, 65_400, 65_487, 65_536, most]).filter(|len| *len <= most) {
+        let payload: Vec<u8> = (0..len).map(|n: usize| n.to_le_bytes()[0]).collect();
+        put(&a, "datagrams", payload.clone());
+        let sample = queue.recv(Some(WAIT), &mut never()).unwrap();
+        assert!(sample.payload[..] == payload[..], "{len} bytes");
+    }
+    for link in hub.links() {
+        assert!(link.peer.starts_with("udp/") && link.local.starts_with("udp/"), "{}", link.peer);
+        assert!(!link.params.streamed && link.params.batch_size == 65_487);
+    }
+}
+
+#[test]
+fn udp_carries_each_size() {
+    carries_each_size("udp/127.0.0.1:0", "");
+}
+
+#[test]
+fn udp_carries_each_size_over_ipv6_and_compressed() {
+    carries_each_size("udp/[::1]:0", "transport: {unicast: {compression: {enabled: true}}}");
+}
+
+#[test]
+fn a_listener_for_all_addresses_has_ipv4_peers() {
+    let hub = hub("udp/[::]:0", "");
+    let port = hub.listening()[0].rsplit(':').next().unwrap().to_owned();
+    let (a, b) = (client(&format!("udp/127.0.0.1:{port}")), client(&format!("udp/127.0.0.1:{port}")));
+    let queue = subscribe(&b, &a, "v4");
+    put(&a, "v4", b"there".to_vec());
+    assert_eq!(&queue.recv(Some(WAIT), &mut never()).unwrap().payload[..], b"there");
+    assert!(hub.links().iter().all(|link| link.peer.starts_with("udp/127.0.0.1:")));
+}
+
+#[test]
+fn a_port_has_one_listener() {
+    let hub = hub("udp/127.0.0.1:0", "");
+    let endpoint = &hub.listening()[0];
+    let _client = client(endpoint);
+    let second = format!("{{mode: 'router', listen: {{endpoints: ['{endpoint}']}}, {QUIET}}}");
+    let error = try_open(&second).err().expect("the port is taken").to_string();
+    assert!(error.contains("in use"), "{error}");
+}
+
+#[test]
+fn nobody_at_the_port_is_known_at_once() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let start = Instant::now();
+    let error = try_client(&format!("udp/{free}"), "").err().expect("nobody is there").to_string();
+    assert!(error.contains("refused"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn reliable_udp_is_refused_with_a_reason() {
+    let error = try_client("udp/127.0.0.1:7447?rel=1", "").err().expect("not supported").to_string();
+    assert!(error.contains("reliable UDP is not supported"), "{error}");
+}
+
+/// The first word of a session.
+fn first_word(number: u128) -> Vec<u8> {
+    let config = HandshakeConfig {
+        streamed: false,
+        ..HandshakeConfig::new(ZenohId::new(number).unwrap(), WhatAmI::Client)
+    };
+    Opener::new(config).poll_transmit().unwrap().to_vec()
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// Some close their port at once, some stay and are silent, some send nonsense.
+#[test]
+fn strangers_harm_nobody_and_leave_nothing() {
+    let accept = "transport: {unicast: {accept_timeout: 500, accept_pending: 20}}";
+    let hub = hub("udp/127.0.0.1:0", accept);
+    let endpoint = &hub.listening()[0];
+    let address = endpoint.strip_prefix("udp/").unwrap();
+    let (a, b) = (client(endpoint), client(endpoint));
+    let queue = subscribe(&b, &a, "calm");
+    let before = descriptors();
+    let mut silent = Vec::new();
+    for n in 0..300_u128 {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let word = if n % 3 == 0 { vec![0xff; 40] } else { first_word(n + 1) };
+        socket.send_to(&word, address).unwrap();
+        if n % 3 == 2 {
+            silent.push(socket);
+        }
+        if n % 10 == 0 {
+            put(&a, "calm", n.to_le_bytes().to_vec());
+            assert_eq!(queue.recv(Some(WAIT), &mut never()).unwrap().payload[..], n.to_le_bytes());
+        }
+        assert!(descriptors() <= before + silent.len() + 1 + 30, "{} of {before}", descriptors());
+    }
+    let end = Instant::now() + WAIT;
+    while descriptors() > before + silent.len() {
+        assert!(Instant::now() < end, "{} descriptors, {before} before", descriptors());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(hub.links().len(), 2);
+    client(endpoint);
+}
+
+#[test]
+fn many_connect_at_once() {
+    let hub = hub("udp/127.0.0.1:0", "");
+    let endpoint = hub.listening()[0].clone();
+    let clients: Vec<Session> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..40).map(|_| scope.spawn(|| client(&endpoint))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(hub.links().len(), 40);
+    drop(clients);
+}
