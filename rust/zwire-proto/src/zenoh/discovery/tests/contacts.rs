@@ -1,14 +1,11 @@
 //! Two nodes that connect to each other at once, in every order in which messages can arrive.
 
+use super::zid;
 use crate::zenoh::{
     ZenohId,
     discovery::{Claim, Contacts},
 };
 use std::collections::VecDeque;
-
-fn zid(number: u128) -> ZenohId {
-    ZenohId::new(number).unwrap()
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {

@@ -1,0 +1,32 @@
+//! Which locators are told to whom (`zenoh-behaviour` 1.6).
+
+use crate::{Text, zre::node::Interface};
+use core::net::{IpAddr, SocketAddr};
+
+/// The address of a locator that has one: `tcp/10.0.0.1:7447?rel=1` has `10.0.0.1:7447`.
+#[must_use]
+pub fn address(locator: &str) -> Option<SocketAddr> {
+    let (_, rest) = locator.split_once('/')?;
+    rest.split(['?', '#']).next()?.parse().ok()
+}
+
+/// Those of `locators` that are of use to an asker: loopback ones only on this machine, and first what is
+/// in the same network. `networks` are the addresses of this machine and their networks.
+#[must_use]
+pub fn fitted(locators: &[Text], asker: IpAddr, networks: &[Interface]) -> Vec<Text> {
+    let asker = asker.to_canonical();
+    let local = asker.is_loopback() || networks.iter().any(|network| network.address == asker);
+    let home = networks.iter().filter(|network| network.contains(asker)).max_by_key(|network| network.prefix);
+    let distance = |locator: &Text| {
+        let Some(ip) = address(locator.as_str()).map(|address| address.ip().to_canonical()) else { return 1 };
+        if ip.is_loopback() {
+            return if local { 0 } else { 2 };
+        }
+        u8::from(!home.is_some_and(|home| home.contains(ip)))
+    };
+    let mut useful: Vec<(u8, &Text)> = locators.iter().map(|locator| (distance(locator), locator)).collect();
+    useful.retain(|(distance, _)| *distance < 2);
+    // Stable: otherwise in the order of the node.
+    useful.sort_by_key(|(distance, _)| *distance);
+    useful.into_iter().map(|(_, locator)| locator.clone()).collect()
+}
