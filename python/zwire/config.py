@@ -27,6 +27,7 @@ __all__ = [
     "Handler",
     "Limits",
     "Link",
+    "Opening",
     "PublicationQos",
     "QueueSizes",
     "Retry",
@@ -35,6 +36,10 @@ __all__ = [
     "Timeouts",
     "Timestamping",
 ]
+
+Role: TypeAlias = Literal["router", "peer", "client"]
+
+Strategy: TypeAlias = Literal["always", "greater-zid"]
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -277,11 +282,72 @@ class Timestamping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scouting:
-    """How other nodes are found."""
+    """How other nodes are found: by multicast, and by gossip, which is what neighbours tell."""
+
+    timeout_ms: int = _key("timeout", 3000)
+    """How long a client without endpoints looks for a node before opening fails. Milliseconds, 0 to
+    4294967295; default 3000."""
+
+    delay_ms: int = _key("delay", 500)
+    """How long opening a peer waits at most for the nodes that it finds. Milliseconds, 0 to 4294967295;
+    default 500. It goes on as soon as those that it has found have told what they declare."""
 
     multicast: bool = _key("multicast/enabled", default=True)
     """Whether nodes are looked for, and answered, by multicast. Default true. A client with endpoints does
     not look."""
+
+    address: str = _key("multicast/address", "224.0.0.224:7446")
+    """Group and port. Default 224.0.0.224:7446. Nodes with another group do not see each other."""
+
+    interface: str = _key("multicast/interface", "auto")
+    """Names, patterns (``eth*``), IPv4 addresses or networks of interfaces, with ``!`` to leave one out,
+    separated by commas. Default ``auto``: every interface that has multicast, or the loopback if there is no
+    other; the environment variable ``ZWIRE_SCOUTING_INTERFACE`` takes its place, where ``none`` is possible,
+    too."""
+
+    ttl: int = _key("multicast/ttl", 1)
+    """How many networks a question crosses. 1 to 255; default 1, which stays in the local one."""
+
+    listen: bool = _key("multicast/listen", default=True)
+    """Whether those who look for nodes are answered. Default true."""
+
+    autoconnect: Sequence[Role] | None = _key("multicast/autoconnect", None)
+    """Roles that are connected to when found. Default ``None``: none for a router, all for others."""
+
+    autoconnect_strategy: Strategy = _key("multicast/autoconnect_strategy", "always")
+    """Which of two nodes that find each other connects: ``always`` both, of which one link remains, or
+    ``greater-zid`` the one with the greater id. Default ``always``."""
+
+    gossip: bool = _key("gossip/enabled", default=True)
+    """Whether neighbours are told of each other. Default true."""
+
+    gossip_multihop: bool = _key("gossip/multihop", default=False)
+    """Whether such news travels further than one hop. Default false. It costs traffic with every change."""
+
+    gossip_target: Sequence[Role] = _key("gossip/target", ("router", "peer"))
+    """Roles that are told. Default routers and peers."""
+
+    gossip_autoconnect: Sequence[Role] | None = _key("gossip/autoconnect", None)
+    """Roles that are connected to when heard of. Default ``None``: none for a router, all for others."""
+
+    gossip_autoconnect_strategy: Strategy = _key("gossip/autoconnect_strategy", "always")
+    """As ``autoconnect_strategy``, for nodes heard of. Default ``always``."""
+
+    def __post_init__(self) -> None:
+        for name in ("autoconnect", "gossip_target", "gossip_autoconnect"):
+            _freeze(self, name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opening:
+    """What opening a peer or router waits for, within ``Scouting.delay_ms``."""
+
+    connect_scouted: bool = _key("connect_scouted", default=True)
+    """Connections to nodes that were found. Default true. Those to configured endpoints are always waited
+    for."""
+
+    declares: bool = _key("declares", default=True)
+    """What the nodes that are connected declare. Default true. Otherwise the connection is enough."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -381,6 +447,9 @@ class SessionConfig:
 
     timestamping: Timestamping = _key("timestamping", Timestamping())
     """Time stamps of publications."""
+
+    opening: Opening = _key("open/return_conditions", Opening())
+    """What opening waits for."""
 
     scouting: Scouting = _key("scouting", Scouting())
     """How other nodes are found."""

@@ -135,7 +135,7 @@ class TransportError(ZwireError):
 
 
 class ConnectError(TransportError, ConnectionError):
-    """No session could be opened; ``endpoint`` is the last one that was tried."""
+    """No session could be opened; ``endpoint`` is the last one that was tried, if any was."""
 
     _fields: tuple[str, ...] = ("endpoint",)
     endpoint: str | None

@@ -27,7 +27,12 @@ class Hub:
         self.capture = capture
         listen = ["tcp/127.0.0.1:0"]
         self._session = zenoh.open(
-            {"mode": "router", "listen/endpoints": listen, "zwire/tap": os.fspath(capture)}
+            {
+                "mode": "router",
+                "listen/endpoints": listen,
+                "scouting/multicast/enabled": False,
+                "zwire/tap": os.fspath(capture),
+            }
         )
         (self.endpoint,) = self._session.listening()
 
@@ -49,4 +54,6 @@ class Hub:
 
 def client(endpoint: str) -> Session:
     """Open a session with the hub."""
-    return zenoh.open({"mode": "client", "connect/endpoints": [endpoint]})
+    return zenoh.open(
+        {"mode": "client", "connect/endpoints": [endpoint], "scouting/multicast/enabled": False}
+    )

@@ -9,6 +9,7 @@ use crate::{
     gate::Ticket,
     link::Link,
     race::{STAGGER, race},
+    scouting,
     shared::Shared,
 };
 use core::time::Duration;
@@ -40,10 +41,23 @@ pub(crate) async fn dial(
     expected: Option<ZenohId>,
     stagger: Duration,
 ) -> Result<Arc<Link>, Failures> {
-    let attempts: Vec<_> = targets.iter().map(|target| attempt(shared, target, expected)).collect();
-    let (target, established) = race(attempts, stagger).await?;
+    let (target, established) = attempt_all(shared, targets, expected, stagger).await?;
     driver::start_link(shared, established)
         .map_err(|e| vec![(target.endpoint.as_str().to_owned(), ConnectReason::Io(Arc::new(e)))])
+}
+
+/// As [`dial`], without a link yet.
+///
+/// # Errors
+/// As there.
+pub(crate) async fn attempt_all<'a>(
+    shared: &Arc<Shared>,
+    targets: &'a [Target],
+    expected: Option<ZenohId>,
+    stagger: Duration,
+) -> Result<(&'a Target, Established), Failures> {
+    let attempts: Vec<_> = targets.iter().map(|target| attempt(shared, target, expected)).collect();
+    race(attempts, stagger).await
 }
 
 async fn attempt<'a>(
@@ -67,18 +81,22 @@ enum Next {
     Pause,
 }
 
+/// Whether the other side has said that it has a session with us.
+pub(crate) fn is_max_links(reason: &ConnectReason) -> bool {
+    match reason {
+        ConnectReason::Handshake(HandshakeError::Closed { reason, .. }) => *reason == CloseReason::MAX_LINKS,
+        _ => false,
+    }
+}
+
 fn next(failures: &Failures) -> Next {
-    let max_links = |reason: &ConnectReason| {
-        let closed = |reason| reason == CloseReason::MAX_LINKS;
-        matches!(reason, ConnectReason::Handshake(HandshakeError::Closed { reason, .. }) if closed(*reason))
-    };
     let connected = failures.iter().find_map(|(_, reason)| match reason {
         ConnectReason::Connected(zid) => Some(*zid),
         _ => None,
     });
     match connected {
         Some(zid) => Next::Wait(zid),
-        None if failures.iter().any(|(_, reason)| max_links(reason)) => Next::Soon,
+        None if failures.iter().any(|(_, reason)| is_max_links(reason)) => Next::Soon,
         None => Next::Pause,
     }
 }
@@ -197,7 +215,7 @@ pub(crate) async fn keep_connected(
     }
 }
 
-fn log(failures: &Failures) {
+pub(crate) fn log(failures: &Failures) {
     for (endpoint, reason) in failures {
         tracing::info!(endpoint, %reason, "not connected");
     }
@@ -217,26 +235,31 @@ pub(crate) fn error_of(failures: Failures) -> Error {
     Error::Connect { endpoint, reason }
 }
 
-/// Connects a client: to the first endpoint that answers, in order and within the budget.
+/// Connects a client: to the first endpoint that answers, in order and within the budget, or to a node
+/// that scouting finds if there is none.
 ///
 /// # Errors
 /// None did.
 pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
+    if targets.is_empty() {
+        return scouting::find(shared, Some(shared.config.scouting.timeout)).await;
+    }
     let mut pauses = Pauses::new(shared.config.connect.rules);
     loop {
         let failures = match dial(shared, &targets, None, PREFERENCE).await {
             Ok(link) => return Ok(link),
             Err(failures) => failures,
         };
-        if pauses.is_over() || failures.is_empty() {
+        if pauses.is_over() {
             return Err(error_of(failures));
         }
         pauses.pause().await;
     }
 }
 
-/// Connects a client again whenever its link is lost: each of its endpoints, with back-off.
+/// Connects a client again whenever its link is lost: to each of its endpoints, with back-off, or to whom
+/// scouting finds.
 pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link>>) {
     let (targets, mut pauses) = {
         let Some(shared) = shared.upgrade() else { return };
@@ -251,6 +274,18 @@ pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link
         let Some(strong) = shared.upgrade() else { return };
         if strong.is_closed() {
             return;
+        }
+        if targets.is_empty() {
+            let found = scouting::find(&strong, None).await;
+            drop(strong);
+            match found {
+                Ok(link) => lost(&link, &mut pauses).await,
+                Err(error) => {
+                    tracing::info!(%error, "not connected");
+                    pauses.pause().await;
+                }
+            }
+            continue;
         }
         match dial(&strong, &targets, None, PREFERENCE).await {
             Ok(link) => {

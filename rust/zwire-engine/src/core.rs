@@ -14,9 +14,9 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 use zwire_proto::{
-    Now,
+    Now, Text,
     zenoh::{
-        KeyExpr, Priority, Qos, Reliability, ZenohId,
+        KeyExpr, Priority, Qos, Reliability, WhatAmI, ZenohId,
         node::{FaceId, Node, NodeEvent},
         session::{
             BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
@@ -118,6 +118,8 @@ impl Effects {
 pub(crate) enum Heard {
     /// It has told what it had to tell at first.
     Ready(ZenohId),
+    /// A neighbour told of it.
+    Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
 }
 
 /// A queue whose consumer has to be told.
@@ -363,7 +365,9 @@ impl Core {
                                 let link = side.links.get(&face);
                                 effects.events.extend(link.map(|l| Heard::Ready(l.params.remote.zid)));
                             }
-                            NodeEvent::Discovered { .. } => {}
+                            NodeEvent::Discovered { zid, whatami, locators } => {
+                                effects.events.push(Heard::Of { zid, whatami, locators });
+                            }
                         }
                     }
                     side.node.take_transmits(&mut self.from_node);

@@ -422,17 +422,19 @@ pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<Notify>) {
 /// Whether this build can act in that role with these endpoints at all.
 pub(crate) fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
     for target in config.connect.targets().chain(&config.listen.targets) {
-        let protocol = target.endpoint.protocol();
-        let allowed = config.link.protocols.as_ref().is_none_or(|all| all.iter().any(|p| p == protocol));
-        if !PROTOCOLS.contains(&protocol) || !allowed {
+        if !is_supported(config, target) {
             return Err(Error::Connect {
                 endpoint: target.endpoint.as_str().to_owned(),
                 reason: ConnectReason::Protocol(target.endpoint.protocol().to_owned()),
             });
         }
     }
-    if config.mode == WhatAmI::Client && config.connect.targets().next().is_none() {
-        return Err(Error::Connect { endpoint: String::new(), reason: ConnectReason::NoEndpoint });
-    }
     Ok(())
+}
+
+/// Whether this build speaks the protocol of an endpoint and the configuration allows it.
+pub(crate) fn is_supported(config: &NodeConfig, target: &Target) -> bool {
+    let protocol = target.endpoint.protocol();
+    PROTOCOLS.contains(&protocol)
+        && config.link.protocols.as_ref().is_none_or(|all| all.iter().any(|p| p == protocol))
 }

@@ -1,7 +1,7 @@
 //! What can go wrong in the engine.
 
 use core::time::Duration;
-use std::{io, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 use thiserror::Error as ThisError;
 
 /// Every way in which a command or a session can fail.
@@ -50,6 +50,18 @@ pub enum Error {
         /// What went wrong there.
         reason: ConnectReason,
     },
+    /// A client without endpoints has found no node.
+    #[error("{}", nobody_found(group, interfaces, after, failures))]
+    NobodyFound {
+        /// Where it asked.
+        group: SocketAddr,
+        /// The names of the interfaces on which it asked.
+        interfaces: String,
+        /// How long.
+        after: Duration,
+        /// Endpoints of those that answered, and why they are of no use.
+        failures: Vec<(String, ConnectReason)>,
+    },
     /// A text that is no endpoint of ZeroMQ.
     #[error(transparent)]
     Endpoint(#[from] crate::zmtp::InvalidEndpoint),
@@ -89,6 +101,26 @@ pub enum Error {
     /// A command that a node of ZRE refused.
     #[error(transparent)]
     Node(#[from] zwire_proto::zre::node::NodeError),
+}
+
+fn nobody_found(
+    group: &SocketAddr,
+    interfaces: &str,
+    after: &Duration,
+    failures: &[(String, ConnectReason)],
+) -> String {
+    let place = match interfaces {
+        "" => "no interface of this machine has multicast".to_owned(),
+        names => format!("interfaces: {names}"),
+    };
+    if failures.is_empty() {
+        return format!(
+            "nobody answered on {group} within {after:?} ({place}), and no endpoint is configured"
+        );
+    }
+    let failures: Vec<String> =
+        failures.iter().map(|(endpoint, reason)| format!("{endpoint}: {reason}")).collect();
+    format!("nobody who answered on {group} could be connected to within {after:?}: {}", failures.join("; "))
 }
 
 /// Why a connection did not come about.

@@ -12,6 +12,7 @@ use crate::{
     query::Query,
     queue::{Bounds, Overflow, Queue},
     runtime,
+    scouting::{self, Station},
     shared::{Listening, Shared},
     tap::Tap,
     watch::Missed,
@@ -108,6 +109,7 @@ impl Session {
         let timer = shared.runtime.spawn(driver::run_timer(weak.clone(), shared.timer.clone()));
         shared.adopt([timer.abort_handle()]);
         if shared.config.mode == WhatAmI::Client {
+            self.discover(interrupted)?;
             let link = {
                 let shared = shared.clone();
                 wait_for(&shared.runtime.clone(), interrupted, async move {
@@ -155,6 +157,8 @@ impl Session {
                 }
             }
         }
+        scouting::update_locators(shared);
+        let scouts = self.discover(interrupted)? && shared.config.open.connect_scouted;
         let mut needed = Vec::new();
         for targets in connector::independent(shared) {
             let (sender, first) = oneshot::channel();
@@ -164,8 +168,8 @@ impl Session {
             let task = connector::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
             shared.adopt([shared.runtime.spawn(task).abort_handle()]);
         }
-        let (delay, expects) =
-            (shared.config.scouting.delay, shared.config.connect.targets().next().is_some());
+        let expects = scouts || shared.config.connect.targets().next().is_some();
+        let delay = shared.config.scouting.delay;
         let gate = shared.clone();
         let opened = wait_for(&shared.runtime, interrupted, async move {
             for first in needed {
@@ -182,6 +186,24 @@ impl Session {
         })?;
         shared.gate.close();
         opened
+    }
+
+    /// Looks for others and answers them, from now on. Whether others may be found that way.
+    fn discover(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<bool, Error> {
+        let shared = self.shared.clone();
+        let weak = Arc::downgrade(&shared);
+        let client = shared.config.mode == WhatAmI::Client;
+        // Sockets are opened in the runtime.
+        wait_for(&shared.runtime.clone(), interrupted, async move {
+            let station = scouting::scouting_config(&shared)
+                .map(|config| (config.what, Station::new(&shared.config.scouting.multicast, config)));
+            let scouts = station.as_ref().is_some_and(|(what, station)| *what != 0 && station.works());
+            if station.is_some() || !client {
+                let task = scouting::run(weak, station.map(|(_, station)| station));
+                shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+            }
+            scouts
+        })
     }
 
     fn command<R>(
@@ -732,7 +754,7 @@ fn wait_for<T: Send + 'static>(
     }
 }
 
-fn random_zid() -> Result<ZenohId, Error> {
+pub(crate) fn random_zid() -> Result<ZenohId, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|e| Error::Runtime { source: Arc::new(std::io::Error::other(e.to_string())) })?;

@@ -12,6 +12,7 @@ use crate::{
     link::Link,
     reassembly::Pool,
     runtime::Birth,
+    scouting::{self, Dials, Via},
     tap::Tap,
     watch::Watch,
 };
@@ -21,7 +22,10 @@ use core::{
     time::Duration,
 };
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
@@ -80,6 +84,11 @@ pub(crate) struct Shared {
     tasks: Mutex<Vec<AbortHandle>>,
     closed: AtomicBool,
     pub(crate) listening: Mutex<Vec<Listening>>,
+    /// Where others reach this node, as far as is known.
+    pub(crate) locators: Mutex<Vec<Text>>,
+    /// Nodes that were found.
+    pub(crate) dials: Arc<Dials>,
+    me: Weak<Self>,
 }
 
 /// Where a session listens.
@@ -142,6 +151,9 @@ impl Shared {
                 tasks: Mutex::new(Vec::new()),
                 closed: AtomicBool::new(false),
                 listening: Mutex::new(Vec::new()),
+                locators: Mutex::new(Vec::new()),
+                dials: Arc::default(),
+                me: weak.clone(),
             }
         })
     }
@@ -215,6 +227,11 @@ impl Shared {
         for event in effects.events.drain(..) {
             match event {
                 Heard::Ready(zid) => self.gate.ready(zid),
+                Heard::Of { zid, whatami, locators } => {
+                    if let Some(shared) = self.me.upgrade() {
+                        scouting::discovered(&shared, Via::Gossip, zid, whatami, locators);
+                    }
+                }
             }
         }
     }

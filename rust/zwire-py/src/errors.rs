@@ -82,6 +82,10 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Connect { endpoint, .. } | Error::Listen { endpoint, .. } => {
             raise(connect_error(py), message, fields(py, "endpoint", endpoint))
         }
+        Error::NobodyFound { failures, .. } => {
+            let last = failures.last().map(|(endpoint, _)| endpoint.as_str());
+            raise(connect_error(py), message, fields(py, "endpoint", last))
+        }
         Error::TimedOut { after, .. } => {
             raise(timed_out(py), message, fields(py, "seconds", after.as_secs_f64()))
         }

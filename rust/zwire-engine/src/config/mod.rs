@@ -28,3 +28,4 @@ pub use keys::{KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
 pub use link_options::LinkOptions;
 pub use tree::{Config, ENV, ENV_OVERRIDE};
 pub use typed::*;
+pub(crate) use values::parse_interfaces;

@@ -232,15 +232,14 @@ impl Reader<'_> {
     }
 
     fn scouting(&self) -> Result<Scouting> {
-        let interfaces = self.text("scouting/multicast/interface")?.unwrap_or_default();
-        let interfaces = interfaces.split(',').map(str::trim).filter(|name| !matches!(*name, "" | "auto"));
+        let interfaces = self.read("scouting/multicast/interface", values::interfaces)?;
         Ok(Scouting {
             timeout: self.ms("scouting/timeout")?,
             delay: self.ms("scouting/delay")?,
             multicast: MulticastScouting {
                 enabled: self.bool("scouting/multicast/enabled")?,
                 address: self.read::<SocketAddr>("scouting/multicast/address", values::group)?,
-                interfaces: interfaces.map(str::to_owned).collect(),
+                interfaces,
                 ttl: self.int("scouting/multicast/ttl")?,
                 autoconnect: self.roles("scouting/multicast/autoconnect")?,
                 strategy: self.strategy("scouting/multicast/autoconnect_strategy")?,

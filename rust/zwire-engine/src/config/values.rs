@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::interfaces::Selector;
 use serde_json::{Map, Value};
 use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
 
@@ -160,6 +161,21 @@ pub(super) fn group(path: &str, value: &Value) -> Result<SocketAddr> {
         .and_then(|text| text.parse().ok())
         .filter(|address: &SocketAddr| address.ip().is_multicast())
         .ok_or_else(|| wrong(Kind::Group, path, value))
+}
+
+/// Names, patterns, addresses and networks of interfaces; none for `auto`.
+pub(super) fn interfaces(path: &str, value: &Value) -> Result<Vec<String>> {
+    parse_interfaces(value.as_str().unwrap_or_default()).map_err(|got| ConfigError::Value {
+        path: path.to_owned(),
+        expected: "auto, or names, patterns, IPv4 addresses or networks of interfaces".to_owned(),
+        got,
+    })
+}
+
+/// The words of such a list, or the first that is none.
+pub(crate) fn parse_interfaces(text: &str) -> core::result::Result<Vec<String>, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !matches!(*word, "" | "auto"));
+    words.map(|word| word.parse::<Selector>().map(|_| word.to_owned()).map_err(|error| error.0)).collect()
 }
 
 fn list<'a>(kind: Kind, path: &str, value: &'a Value) -> Result<&'a [Value]> {

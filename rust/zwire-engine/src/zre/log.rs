@@ -4,7 +4,7 @@
 
 use super::{
     core::unsent,
-    interfaces::{self, Verdict},
+    interfaces::{self, Purpose, Verdict},
 };
 use crate::{
     clock,
@@ -96,7 +96,7 @@ impl LogCollector {
         let listener = Listener::bind(&runtime, endpoint, config(SocketType::Sub), owner.clone())?;
         let mut local = listener.local_addr();
         if local.ip().is_unspecified()
-            && let Ok(all) = interfaces::list(&[])
+            && let Ok(all) = interfaces::list(Purpose::Broadcast, &[])
             && let Some(found) = all.iter().find(|candidate| candidate.verdict == Verdict::Used)
         {
             local.set_ip(found.address.into());

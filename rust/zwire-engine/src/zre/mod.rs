@@ -3,7 +3,6 @@
 //! | File | What |
 //! | --- | --- |
 //! | `options` | what a node is told before it starts |
-//! | `interfaces` | which interfaces there are, and which are used |
 //! | `batch` | many messages at once |
 //! | `beacon` | datagrams of discovery |
 //! | `core` | the machine and all that it has opened, behind one lock |
@@ -18,13 +17,13 @@ mod batch;
 mod beacon;
 mod core;
 mod gossip;
-pub mod interfaces;
 mod log;
 mod node;
 pub mod options;
 mod tasks;
 
 pub use self::core::NodeEvent;
+pub use crate::interfaces;
 pub use batch::{Sent, Target};
 pub use log::{LogCollector, LogRecord, LogSender};
 pub use node::{Doctor, Node, SenderReport, Stats};

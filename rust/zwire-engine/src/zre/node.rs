@@ -4,7 +4,7 @@ use super::{
     batch::Target,
     beacon::Sender,
     core::{Core, NodeEvent, RouterOwner, connection_config},
-    interfaces::{self, Candidate, Selector, Verdict},
+    interfaces::{self, Candidate, Purpose, Selector, Verdict},
     options::{self, NodeOptions},
     tasks,
 };
@@ -245,9 +245,8 @@ impl Node {
             Some(address) if options.interfaces.is_empty() => vec![Selector::address(address)],
             _ => options.interfaces.clone(),
         };
-        let candidates = interfaces::list(&selectors).map_err(|source| Error::Listen {
-            endpoint: "interfaces".to_owned(),
-            source: Arc::new(source),
+        let candidates = interfaces::list(Purpose::Broadcast, &selectors).map_err(|source| {
+            Error::Listen { endpoint: "interfaces".to_owned(), source: Arc::new(source) }
         })?;
         let _guard = shared.runtime.enter();
         let listener = self.listen(bind)?;

@@ -2,7 +2,7 @@
 
 use super::{
     beacon,
-    interfaces::{self, Selector},
+    interfaces::{self, Purpose, Selector},
     node::Shared,
 };
 use crate::clock;
@@ -92,7 +92,7 @@ pub(crate) async fn run_interfaces(shared: Weak<Shared>, selectors: Vec<Selector
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(strong) = shared.upgrade() else { return };
-        match interfaces::list(&selectors) {
+        match interfaces::list(Purpose::Broadcast, &selectors) {
             Ok(candidates) => strong.look_at_interfaces(candidates),
             Err(error) => tracing::debug!(%error, "the interfaces cannot be listed"),
         }

@@ -10,7 +10,7 @@ pub fn address(locator: &str) -> Option<SocketAddr> {
     rest.split(['?', '#']).next()?.parse().ok()
 }
 
-/// Those of `locators` that are of use to an asker: loopback ones only on this machine, and first what is
+/// Those of `locators` that are of use to an asker: loopback and files only on this machine, and first what is
 /// in the same network. `networks` are the addresses of this machine and their networks.
 #[must_use]
 pub fn fitted(locators: &[Text], asker: IpAddr, networks: &[Interface]) -> Vec<Text> {
@@ -18,6 +18,9 @@ pub fn fitted(locators: &[Text], asker: IpAddr, networks: &[Interface]) -> Vec<T
     let local = asker.is_loopback() || networks.iter().any(|network| network.address == asker);
     let home = networks.iter().filter(|network| network.contains(asker)).max_by_key(|network| network.prefix);
     let distance = |locator: &Text| {
+        if locator.as_str().starts_with("unix") {
+            return if local { 1 } else { 2 };
+        }
         let Some(ip) = address(locator.as_str()).map(|address| address.ip().to_canonical()) else { return 1 };
         if ip.is_loopback() {
             return if local { 0 } else { 2 };

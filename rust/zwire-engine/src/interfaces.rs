@@ -1,8 +1,8 @@
-//! The interfaces of this machine, and those on which a node is found (`zre` 5.2).
+//! The interfaces of this machine, and those on which a node is found (`zre` 5.2, `zenoh-behaviour` 1.6).
 
 use core::{
     fmt,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str::FromStr,
 };
 use getifaddrs::{Address, InterfaceFilter, InterfaceFlags};
@@ -103,6 +103,8 @@ pub enum Verdict {
     Down,
     /// It has no broadcast, as tunnels and point-to-point links.
     NoBroadcast,
+    /// It has no multicast.
+    NoMulticast,
     /// It reaches nobody but this machine. Used when there is nothing else.
     Loopback,
     /// The address was made up for want of a better one (169.254.0.0/16).
@@ -117,11 +119,21 @@ impl fmt::Display for Verdict {
             Self::Used => "used",
             Self::Down => "it is down",
             Self::NoBroadcast => "it has no broadcast",
+            Self::NoMulticast => "it has no multicast",
             Self::Loopback => "it is the loopback",
             Self::LinkLocal => "its address is link-local",
             Self::NotSelected => "it is not selected",
         })
     }
+}
+
+/// How nodes are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Datagrams to all of a network.
+    Broadcast,
+    /// Datagrams to a group.
+    Multicast,
 }
 
 /// An IPv4 address of an interface of this machine.
@@ -149,12 +161,12 @@ impl Candidate {
 
 /// All IPv4 addresses of this machine, judged.
 ///
-/// Without a selection every interface that is up and has broadcast is used, or the loopback when there is
-/// none. What is selected by its address or its whole name is used even if it would not suit by itself.
+/// Without a selection every interface that is up and suits the purpose is used, or the loopback when there
+/// is none. What is selected by its address or its whole name is used even if it would not suit by itself.
 ///
 /// # Errors
 /// The operating system does not tell.
-pub fn list(selectors: &[Selector]) -> io::Result<Vec<Candidate>> {
+pub fn list(purpose: Purpose, selectors: &[Selector]) -> io::Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for found in InterfaceFilter::new().v4().get()? {
         let Address::V4(v4) = &found.address else { continue };
@@ -162,7 +174,7 @@ pub fn list(selectors: &[Selector]) -> io::Result<Vec<Candidate>> {
         let host = u32::MAX.checked_shr(prefix).unwrap_or(0);
         // Linux tells the peer of a point-to-point link in the same field.
         let told = v4.associated_address.filter(|_| found.flags.contains(InterfaceFlags::BROADCAST));
-        let verdict = verdict(found.flags, v4.address, prefix);
+        let verdict = verdict(purpose, found.flags, v4.address, prefix);
         all.push(Candidate {
             name: found.name,
             address: v4.address,
@@ -178,14 +190,39 @@ pub fn list(selectors: &[Selector]) -> io::Result<Vec<Candidate>> {
     Ok(all)
 }
 
-fn verdict(flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> Verdict {
+/// Addresses at which this machine can be reached. Those of a link alone (IPv6) are of no use without a name
+/// of an interface of the other side, and are left out.
+///
+/// # Errors
+/// The operating system does not tell.
+pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
+    let up = InterfaceFlags::UP | InterfaceFlags::RUNNING;
+    let mut all = Vec::new();
+    for found in InterfaceFilter::new().get()?.filter(|found| found.flags.contains(up)) {
+        match found.address {
+            Address::V4(v4) => all.push(v4.address.into()),
+            Address::V6(v6) if !is_link_local(v6.address) => all.push(v6.address.into()),
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+const fn is_link_local(address: Ipv6Addr) -> bool {
+    address.segments()[0] & 0xffc0 == 0xfe80
+}
+
+fn verdict(purpose: Purpose, flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> Verdict {
     if !flags.contains(InterfaceFlags::UP) || !flags.contains(InterfaceFlags::RUNNING) {
         Verdict::Down
     } else if flags.contains(InterfaceFlags::LOOPBACK) {
         Verdict::Loopback
-    } else if flags.contains(InterfaceFlags::POINTTOPOINT)
-        || !flags.contains(InterfaceFlags::BROADCAST)
-        || prefix > 30
+    } else if purpose == Purpose::Multicast && !flags.contains(InterfaceFlags::MULTICAST) {
+        Verdict::NoMulticast
+    } else if purpose == Purpose::Broadcast
+        && (flags.contains(InterfaceFlags::POINTTOPOINT)
+            || !flags.contains(InterfaceFlags::BROADCAST)
+            || prefix > 30)
     {
         Verdict::NoBroadcast
     } else if address.is_link_local() {
@@ -296,9 +333,10 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_loopback() {
-        let all = list(&["lo*".parse().unwrap()]).unwrap();
+        let all = list(Purpose::Broadcast, &["lo*".parse().unwrap()]).unwrap();
         let lo = all.iter().find(|candidate| candidate.address == Ipv4Addr::LOCALHOST).unwrap();
         assert_eq!((lo.prefix, lo.broadcast), (8, Ipv4Addr::new(127, 255, 255, 255)));
         assert_eq!(lo.verdict, Verdict::Used);
+        assert!(addresses().unwrap().contains(&Ipv4Addr::LOCALHOST.into()));
     }
 }

@@ -1,0 +1,7 @@
+"""What holds for all tests."""
+
+import os
+
+# Sessions with the interfaces of their default configuration scout nowhere: no test reaches the network of
+# the machine, and two that run at once do not find each other. Programs that tests start inherit it.
+os.environ["ZWIRE_SCOUTING_INTERFACE"] = "none"
