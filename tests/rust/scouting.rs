@@ -179,8 +179,8 @@ fn an_interface_that_is_not_there_is_no_reason_to_fail() {
     let session = open("peer", group, &[("scouting/multicast/interface", "'nonesuch9'")]);
     assert!(start.elapsed() < Duration::from_millis(300), "nobody can be found: {:?}", start.elapsed());
     assert!(neighbours(&session).is_empty());
-    let wrong = try_open("peer", group, &[("scouting/multicast/interface", "'fe80::1'")]);
-    let error = wrong.err().unwrap().to_string();
+    let wrong = Config::default().insert_json5("scouting/multicast/interface", "'fe80::1'");
+    let error = wrong.unwrap_err().to_string();
     assert!(error.contains("scouting/multicast/interface") && error.contains("fe80::1"), "{error}");
 }
 

@@ -44,6 +44,8 @@ pub enum Kind {
     Zid,
     /// `<address>:<port>` of a multicast group.
     Group,
+    /// Interfaces: names, patterns, IPv4 addresses and networks, or `auto`.
+    Interfaces,
     /// A list of endpoints; with groups `{strategy, locators}` if so marked.
     Endpoints {
         /// Whether an element may be a group.
@@ -145,6 +147,9 @@ impl Kind {
             Self::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Zid => "1 to 32 lower-case hexadecimal digits, the first not 0".to_owned(),
             Self::Group => "\"<multicast address>:<port>\"".to_owned(),
+            Self::Interfaces => {
+                "\"auto\" or names, patterns, IPv4 addresses or networks of interfaces".to_owned()
+            }
             Self::Endpoints { groups: false } => "a list of endpoints".to_owned(),
             Self::Endpoints { groups: true } => {
                 "a list of endpoints or {strategy: \"allOf\" | \"oneOf\", locators: [...]}".to_owned()
@@ -178,8 +183,8 @@ const NO_ROLE: &str = "[]";
 const ALL_ROLES: &str = r#"["router","peer","client"]"#;
 
 use Kind::{
-    Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, KeyExprs, List, PublicationQos, Roles,
-    Secret, Words, Zid,
+    Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, PublicationQos,
+    Roles, Secret, Words, Zid,
 };
 
 /// Every key, in the order in which a tree shows them.
@@ -234,7 +239,7 @@ pub const KEYS: &[Key] = &[
         "Whether nodes are looked for, and answered, by multicast.").hidden(),
     set("scouting/multicast/address", Group, "\"224.0.0.224:7446\"", "",
         "Group and port of scouting; nodes with another group do not see each other.").hidden(),
-    set("scouting/multicast/interface", TEXT, "\"auto\"", "",
+    set("scouting/multicast/interface", Interfaces, "\"auto\"", "",
         "Names, patterns (`eth*`), addresses or networks of interfaces, with `!` to leave one out, separated by commas; `auto` takes every one that suits.").hidden(),
     set("scouting/multicast/ttl", Int(1, 255), "1", "hops",
         "How many networks a scouting message crosses; 1 stays in the local one.").hidden(),

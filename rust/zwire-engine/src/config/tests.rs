@@ -43,6 +43,7 @@ fn sample(key: &Key) -> Value {
         Kind::Choice(words) => json!(words.iter().find(|w| default != **w).unwrap()),
         Kind::Zid => json!("abc"),
         Kind::Group => json!("[ff02::1]:1234"),
+        Kind::Interfaces => json!("eth*, !eth1, 10.0.0.0/8"),
         Kind::Endpoints { .. } => json!(["tcp/127.0.0.1:1", "tcp/127.0.0.1:2"]),
         Kind::Roles => json!(["router"]),
         Kind::AutoConnect => json!("greater-zid"),
@@ -69,6 +70,7 @@ fn wrong(kind: Kind) -> Vec<Value> {
             texts.iter().map(|t| json!(t)).chain([json!(1)]).collect()
         }
         Kind::Group => vec![json!("127.0.0.1:7446"), json!("224.0.0.224"), json!(7446)],
+        Kind::Interfaces => vec![json!("fe80::1"), json!("lo, a b"), json!(["lo"])],
         Kind::Endpoints { .. } => vec![json!("tcp/a"), json!([1]), json!(["tcp"]), json!([["tcp/a"]])],
         Kind::Roles => vec![json!("peer"), json!(["hub"]), json!([1])],
         Kind::AutoConnect => vec![json!("never"), json!({"to_peer": "never"}), json!({"to_hub": "always"})],

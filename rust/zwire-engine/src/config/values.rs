@@ -62,6 +62,7 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::Text(_) | Kind::Secret | Kind::Choice(_) => text(kind, path, &value).map(Value::from),
         Kind::Zid => zid(path, &value).map(|_| value),
         Kind::Group => group(path, &value).map(|_| value),
+        Kind::Interfaces => interfaces(path, &value).map(|_| value),
         Kind::Endpoints { groups } => {
             endpoints(groups, path, &value).map(|list| endpoints_json(&value, list))
         }
@@ -165,11 +166,8 @@ pub(super) fn group(path: &str, value: &Value) -> Result<SocketAddr> {
 
 /// Names, patterns, addresses and networks of interfaces; none for `auto`.
 pub(super) fn interfaces(path: &str, value: &Value) -> Result<Vec<String>> {
-    parse_interfaces(value.as_str().unwrap_or_default()).map_err(|got| ConfigError::Value {
-        path: path.to_owned(),
-        expected: "auto, or names, patterns, IPv4 addresses or networks of interfaces".to_owned(),
-        got,
-    })
+    let wrong = || wrong(Kind::Interfaces, path, value);
+    parse_interfaces(value.as_str().ok_or_else(wrong)?).map_err(|_| wrong())
 }
 
 /// The words of such a list, or the first that is none.
