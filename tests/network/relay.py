@@ -59,9 +59,10 @@ class Relay:
         target: the port that connections go on to.
         rate: bits per second in each direction; ``None`` is as fast as it goes.
         remember: how many bytes of each direction of each connection are kept in ``seen``.
+        port: to listen on, of a relay that was ended; 0 is any.
     """
 
-    def __init__(self, target, rate=None, remember=0):
+    def __init__(self, target, rate=None, remember=0, port=0):
         self.target = target
         self.rate = rate
         self.remember = remember
@@ -71,7 +72,7 @@ class Relay:
         self.seen = []
         self.sockets = []
         self.threads = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", port))
         self.listener.settimeout(0.05)
         self.port = self.listener.getsockname()[1]
         # Always the first: it starts the others.
