@@ -575,10 +575,12 @@ impl DataSink for Outwards<'_> {
 fn send(link: &Arc<Link>, message: &NetworkMessage, reliability: Reliability, effects: &mut Effects) {
     match link.push(message, reliability) {
         Sent::Dropped => {
-            effects.congested = true;
+            // One that was waited for in vain is not worth another look.
+            effects.congested |= !link.is_weary(message.qos().priority());
             return;
         }
         Sent::Queued => {}
+        Sent::Full => effects.congested |= !link.is_weary(message.qos().priority()),
         Sent::Over => {
             effects.congested = true;
             let priority = message.qos().priority();

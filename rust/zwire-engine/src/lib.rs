@@ -19,6 +19,7 @@ mod gather;
 pub mod interfaces;
 mod io;
 pub mod link;
+mod pace;
 mod query;
 pub mod queue;
 mod race;

@@ -11,6 +11,7 @@ use crate::{
     clock,
     connectivity::LinkEnd,
     io::{Ends, Io},
+    pace::Pace,
     tap::TappedConnection,
 };
 use bytes::Bytes;
@@ -67,6 +68,8 @@ pub enum Sent {
     Queued,
     /// It is queued, and its lane is over the bound: wait before the next.
     Over,
+    /// It is queued, and its lane is full now. What may be dropped would be next.
+    Full,
     /// It was dropped, its lane was full.
     Dropped,
 }
@@ -110,6 +113,7 @@ struct Tx {
     awake: bool,
     last_push: Duration,
     dead: bool,
+    pace: Pace,
 }
 
 /// One established connection.
@@ -133,6 +137,8 @@ pub struct Link {
     batching: bool,
     time_limit: Duration,
     blocked: [AtomicBool; Priority::COUNT],
+    /// Droppable messages have waited for this lane in vain: until there is room again none does.
+    weary: [AtomicBool; Priority::COUNT],
     last_progress_us: AtomicU64,
     /// How many wait for space in each lane.
     waiting: [AtomicUsize; Priority::COUNT],
@@ -162,6 +168,8 @@ impl Link {
         tap: Option<TappedConnection>,
     ) -> io::Result<Arc<Self>> {
         let Ends { local, peer, addresses } = io.ends()?;
+        let pace = Pace::new();
+        io.set_room(pace.room());
         Ok(Arc::new(Self {
             local,
             peer,
@@ -179,6 +187,7 @@ impl Link {
                 awake: false,
                 last_push: Duration::ZERO,
                 dead: false,
+                pace,
             }),
             tx_wake: Notify::new(),
             space: Condvar::new(),
@@ -187,6 +196,7 @@ impl Link {
             batching: policy.batching,
             time_limit: policy.time_limit,
             blocked: Default::default(),
+            weary: Default::default(),
             last_progress_us: AtomicU64::new(0),
             waiting: Default::default(),
             closed: AtomicBool::new(false),
@@ -233,14 +243,21 @@ impl Link {
                 drop_count(&self.stats.tx_dropped);
                 return Sent::Dropped;
             }
+        } else {
+            self.refresh_lane(lane);
         }
         if tx.machine.push(message, reliability).is_err() {
             drop_count(&self.stats.tx_dropped);
             return Sent::Dropped;
         }
+        let full = tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
         drop(tx);
         self.stats.tx_messages.fetch_add(1, Ordering::Relaxed);
-        if over { Sent::Over } else { Sent::Queued }
+        match (over, full) {
+            (true, _) => Sent::Over,
+            (false, true) => Sent::Full,
+            (false, false) => Sent::Queued,
+        }
     }
 
     /// After one or more pushes: writes, or sees to it that somebody will.
@@ -281,13 +298,17 @@ impl Link {
             }
             if tx.out.is_empty() {
                 tx.busy = false;
+                tx.pace.idle();
                 return;
             }
             let mut out = core::mem::take(&mut tx.out);
             drop(tx);
-            let result = self.write_some(&mut out);
+            let (written, result) = self.write_some(&mut out);
             tx = self.tx.lock();
             tx.out = out;
+            if let Some(room) = tx.pace.wrote(clock::mono(), written, matches!(result, Ok(false))) {
+                self.io.set_room(room);
+            }
             match result {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -319,7 +340,8 @@ impl Link {
 
     fn refill(&self, tx: &mut Tx) {
         let mut parts = Vec::new();
-        tx.machine.poll_transmit(clock::now(), &mut parts, WRITE_BYTES);
+        let most = tx.pace.chunk(WRITE_BYTES);
+        tx.machine.poll_transmit(clock::now(), &mut parts, most);
         if let Some(tap) = &self.tap {
             tap.sent(&parts);
         }
@@ -333,13 +355,16 @@ impl Link {
         }
     }
 
-    /// Writes as much as the socket takes: true when all is written.
-    fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
-        self.io.try_write(out, |written| {
+    /// Writes as much as the socket takes: how many bytes, and true when that was all.
+    fn write_some(&self, out: &mut VecDeque<Bytes>) -> (usize, io::Result<bool>) {
+        let mut total = 0;
+        let result = self.io.try_write(out, |written| {
+            total += written;
             self.stats.tx_writes.fetch_add(1, Ordering::Relaxed);
             self.stats.tx_bytes.fetch_add(written as u64, Ordering::Relaxed);
             self.last_progress_us.store(micros(clock::mono()), Ordering::Relaxed);
-        })
+        });
+        (total, result)
     }
 
     /// The task of a link: delayed flushes, keep-alives, and writing when the socket was full.
@@ -408,8 +433,22 @@ impl Link {
         let over = !tx.dead && tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
         if !over {
             self.blocked[lane as usize].store(false, Ordering::Relaxed);
+            self.refresh_lane(lane);
         }
         over
+    }
+
+    /// There is room in the lane: droppable messages may wait for it again when it is full next.
+    fn refresh_lane(&self, lane: Priority) {
+        let weary = &self.weary[lane as usize];
+        if weary.load(Ordering::Relaxed) {
+            weary.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a droppable message of `priority` has waited for room in vain, and there is none since.
+    pub(crate) fn is_weary(&self, priority: Priority) -> bool {
+        self.weary[self.lane(priority) as usize].load(Ordering::Relaxed)
     }
 
     /// Whether somebody who waits for the lane has to go on waiting.
@@ -476,16 +515,21 @@ impl Link {
         go_on
     }
 
-    /// Waits at most `limit` for space and gives up quietly: the grace of droppable messages.
+    /// Waits at most `limit` for space and gives up quietly: the grace of droppable messages. One waits;
+    /// if that was in vain, the next ones do not until there was room again.
     pub(crate) fn wait_briefly(&self, priority: Priority, limit: Duration) {
         let mut tx = self.tx.lock();
-        if !self.lane_over(&tx, priority) {
+        if !self.lane_over(&tx, priority) || self.is_weary(priority) {
             return;
         }
         let end = Instant::now() + limit;
         self.waiting[self.lane(priority) as usize].fetch_add(1, Ordering::AcqRel);
         while self.lane_over(&tx, priority) {
+            // Who waits is told when a quarter is free; at the end a little will do.
             if self.space.wait_until(&mut tx, end).timed_out() {
+                if self.lane_over(&tx, priority) {
+                    self.weary[self.lane(priority) as usize].store(true, Ordering::Relaxed);
+                }
                 break;
             }
         }

@@ -422,7 +422,7 @@ impl Session {
                     let how = (reliability, destination);
                     each(core.put_message(now, &key, &mut message, how, effects)?);
                     left -= 1;
-                    if left == 0 || !effects.waits.is_empty() {
+                    if left == 0 || effects.congested || !effects.waits.is_empty() {
                         break;
                     }
                     coming = next(&mut message);

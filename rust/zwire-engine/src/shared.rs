@@ -358,22 +358,20 @@ impl Shared {
         Ok(())
     }
 
-    /// The grace of droppable messages: where the only link is full they wait a moment
-    /// (`wait_before_drop`), and longer where they would be cut into fragments.
+    /// The grace of droppable messages: where a link is full they wait a moment (`wait_before_drop`), and
+    /// longer where they would be cut into fragments. A link that stays full is waited for once and then
+    /// left alone, so that one which has stopped costs the others no more than that.
     pub(crate) fn grace(&self, qos: Qos, body: &PushBody) {
         // A forked child must not wait for a lock that its parent may have held; it is told so next.
-        if qos.congestion() == CongestionControl::Drop
-            && self.congested.load(Ordering::Acquire)
-            && self.birth.is_here()
+        if qos.congestion() != CongestionControl::Drop
+            || !self.congested.load(Ordering::Acquire)
+            || !self.birth.is_here()
         {
-            let link = match &self.core.lock().side {
-                Side::Client(Some(link)) => link.clone(),
-                _ => return,
-            };
-            if !link.is_congested(qos.priority()) {
-                self.congested.store(false, Ordering::Release);
-                return;
-            }
+            return;
+        }
+        self.congested.store(false, Ordering::Release);
+        let links = self.core.lock().links();
+        for link in links.iter().filter(|link| link.is_congested(qos.priority())) {
             let fragmented = match body {
                 PushBody::Put(put) => put.payload.len() > usize::from(link.params.batch_size),
                 PushBody::Del(_) => false,

@@ -72,6 +72,17 @@ pub(crate) fn established(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
 }
 
+/// So many bytes at most wait unsent in the kernel, where that can be told.
+pub(crate) fn set_room(stream: &TcpStream, bytes: u32) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(bytes) {
+        // Urgent messages wait behind more than they should; everything arrives as before.
+        tracing::debug!(%error, "no bound for what waits in the socket");
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (stream, bytes);
+}
+
 /// Connects to the address of `target` that answers first.
 ///
 /// # Errors

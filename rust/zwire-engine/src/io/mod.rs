@@ -130,6 +130,18 @@ impl Io {
         }
     }
 
+    /// So many bytes at most should wait unsent in the kernel; see [`Pace`](crate::pace::Pace).
+    pub(crate) fn set_room(&self, bytes: u32) {
+        match self {
+            Self::Tcp(stream) => tcp::set_room(stream, bytes),
+            // Datagrams are sent as they come.
+            Self::Udp(_) => {}
+            // The buffers of the other end are all that there is.
+            #[cfg(unix)]
+            Self::Unix(_) => {}
+        }
+    }
+
     /// Whether what was written arrives, unless the connection ends.
     pub(crate) const fn is_reliable(&self) -> bool {
         !matches!(self, Self::Udp(_))

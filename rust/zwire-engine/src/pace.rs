@@ -1,0 +1,127 @@
+//! [`Pace`]: how much of a link's data may lie in front of what is more urgent.
+//!
+//! Priorities work between the lanes of a link. What was taken out of them, and waits in front of the
+//! socket or in it, leaves in the order in which it came: behind megabytes in the buffer of the kernel
+//! a message of the highest priority waits as long as they take. On a slow link that is more than a
+//! second. On a fast one little room means that the sender is woken for every few batches, so the room
+//! follows the rate: what the link carries in [`AHEAD`].
+
+use core::time::Duration;
+
+/// What waits unsent takes this long at most, where that is more than the least room.
+const AHEAD: Duration = Duration::from_millis(2);
+
+/// Least bytes that may wait unsent in the kernel: enough for the next segments to be there when
+/// acknowledgements come. A batch of 64 KiB more waits in front of the socket.
+const LEAST: u32 = 16 * 1024;
+
+/// Most bytes: a link that carries them in 2 ms is not slow, and the sender is woken seldom enough.
+const MOST: u32 = 1 << 20;
+
+/// Room of a link whose rate is not known yet.
+const START: u32 = 128 * 1024;
+
+/// Shortest time over which a rate is measured. Shorter ones see the kernel take what fits into its
+/// buffers, not what the link carries.
+const WINDOW: Duration = Duration::from_millis(20);
+
+/// The rate of one link, measured while its socket is full: only then does it say something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    room: u32,
+    /// Since when the socket is full, and the bytes that it has taken since.
+    window: Option<(Duration, u64)>,
+}
+
+impl Pace {
+    pub(crate) const fn new() -> Self {
+        Self { room: START, window: None }
+    }
+
+    /// Bytes that may wait unsent in the kernel.
+    pub(crate) const fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// Bytes to take out of the lanes at once: about as many as may wait behind them, but whole batches,
+    /// of which there is at least one.
+    pub(crate) const fn chunk(&self, most: usize) -> usize {
+        let room = self.room as usize;
+        if room < most { room } else { most }
+    }
+
+    /// The socket has taken `bytes`, and then (`full`) no more. Returns the new room where it has become
+    /// another one by so much that the kernel is worth telling.
+    pub(crate) fn wrote(&mut self, now: Duration, bytes: usize, full: bool) -> Option<u32> {
+        let Some((since, taken)) = &mut self.window else {
+            if full {
+                self.window = Some((now, 0));
+            }
+            return None;
+        };
+        *taken += bytes as u64;
+        let (elapsed, taken) = (now.saturating_sub(*since), *taken);
+        if elapsed < WINDOW {
+            return None;
+        }
+        self.window = full.then_some((now, 0));
+        let room = u128::from(taken) * AHEAD.as_micros() / elapsed.as_micros().max(1);
+        let room = u32::try_from(room).unwrap_or(MOST).clamp(LEAST, MOST);
+        let moved = room > self.room.saturating_mul(2)
+            || room < self.room / 2
+            || (room == LEAST && self.room != LEAST);
+        if !moved {
+            return None;
+        }
+        self.room = room;
+        Some(room)
+    }
+
+    /// Nothing is left to write: what comes next says how busy we are, not how fast the link is.
+    pub(crate) const fn idle(&mut self) {
+        self.window = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A socket that takes `rate` bytes per millisecond, always full.
+    fn run(pace: &mut Pace, from: u32, millis: u32, rate: usize) -> Vec<u32> {
+        (from..from + millis).filter_map(|ms| pace.wrote(ms * MS, rate, true)).collect()
+    }
+
+    #[test]
+    fn a_slow_link_gets_the_least_room_and_a_fast_one_the_most() {
+        let mut pace = Pace::new();
+        assert_eq!(run(&mut pace, 0, 100, 2_500), [LEAST], "20 Mbit/s");
+        assert_eq!((pace.room(), pace.chunk(262_144)), (LEAST, LEAST as usize));
+        assert_eq!(run(&mut pace, 100, 100, 5_000_000).last(), Some(&MOST), "40 Gbit/s");
+        assert_eq!(pace.chunk(262_144), 262_144);
+    }
+
+    #[test]
+    fn the_room_is_what_the_link_carries_in_two_milliseconds() {
+        let mut pace = Pace::new();
+        assert!(run(&mut pace, 0, 100, 125_000).is_empty(), "1 Gbit/s: near enough to the start");
+        let told = run(&mut pace, 100, 100, 12_500);
+        assert_eq!(told, [25_000], "100 Mbit/s");
+    }
+
+    #[test]
+    fn an_idle_link_is_not_a_slow_one() {
+        let mut pace = Pace::new();
+        for ms in 0..1_000 {
+            assert_eq!(pace.wrote(ms * MS, 100, false), None);
+        }
+        // Full for a moment, then idle for long.
+        pace.wrote(1_000 * MS, 100_000, true);
+        assert_eq!(pace.wrote(1_001 * MS, 100_000, false), None);
+        pace.idle();
+        assert_eq!(pace.wrote(2_000 * MS, 100, true), None);
+        assert_eq!(pace.room(), START);
+    }
+}
