@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 __all__ = [
+    "AdminSpace",
     "Attempts",
     "Batching",
     "Congestion",
@@ -268,6 +269,17 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AdminSpace:
+    """Answers about the node itself, on keys below ``@/<id>/<role>``."""
+
+    enabled: bool = _key("enabled", default=False)
+    """Whether the node answers questions about itself. Default false."""
+
+    read: bool = _key("permissions/read", default=True)
+    """Whether it may be asked. Default true."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Timestamping:
     """Time stamps of publications."""
 
@@ -450,6 +462,12 @@ class SessionConfig:
 
     opening: Opening = _key("open/return_conditions", Opening())
     """What opening waits for."""
+
+    admin_space: AdminSpace = _key("adminspace", AdminSpace())
+    """Answers about the node itself."""
+
+    metadata: str | None = _key("metadata", None)
+    """Free description of the node, shown in the admin space. Default ``None``."""
 
     scouting: Scouting = _key("scouting", Scouting())
     """How other nodes are found."""

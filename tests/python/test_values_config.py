@@ -129,4 +129,6 @@ def test_a_password_is_not_shown():
 
 def test_keys_without_effect_are_listed():
     assert Config().ignored() == []
-    assert Config({"adminspace": {"enabled": True}}).ignored() == ["adminspace/enabled"]
+    assert Config({"adminspace": {"permissions": {"write": True}}}).ignored() == [
+        "adminspace/permissions/write"
+    ]

@@ -96,6 +96,9 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
         config.insert_json5("connect/endpoints", json.dumps(connect))
     if args.listen or (router and not listening):
         config.insert_json5("listen/endpoints", json.dumps(args.listen or [DEFAULT_ENDPOINT]))
+    if router and not _given(config, "adminspace/enabled"):
+        # Tools that look for hubs ask them who they are; nothing can be changed that way.
+        config.insert_json5("adminspace/enabled", "true")
     if args.tap is not None:
         config.insert_json5("zwire/tap", json.dumps(str(args.tap)))
     for assignment in args.cfg:

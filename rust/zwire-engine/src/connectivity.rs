@@ -196,6 +196,11 @@ impl Connectivity {
         Self { one_link, ..Self::default() }
     }
 
+    /// The links that are there.
+    pub(crate) fn links(&self) -> &[Arc<LinkInfo>] {
+        &self.links
+    }
+
     /// A link is there.
     pub(crate) fn up(&mut self, link: Arc<LinkInfo>) {
         let first = !self.links.iter().any(|known| known.zid == link.zid);

@@ -5,6 +5,7 @@
 //!
 //! Locks are taken in one order: core, link, queue. User code runs under none of them.
 
+mod admin;
 pub mod clock;
 pub mod config;
 pub mod connectivity;

@@ -1,6 +1,7 @@
 //! [`Session`]: what the binding holds; every method may be called from any thread.
 
 use crate::{
+    admin,
     config::{Config, Destination, NodeConfig, PublicationQos},
     connectivity::{LinkEvent, TransportEvent},
     connector,
@@ -109,6 +110,7 @@ impl Session {
         let timer = shared.runtime.spawn(driver::run_timer(weak.clone(), shared.timer.clone()));
         shared.adopt([timer.abort_handle()]);
         if shared.config.mode == WhatAmI::Client {
+            admin::start(shared)?;
             self.discover(interrupted)?;
             let link = {
                 let shared = shared.clone();
@@ -137,6 +139,7 @@ impl Session {
                 core.api.handle_link_up(now, node);
             }
         });
+        admin::start(shared)?;
         for target in &shared.config.listen.targets {
             let bound = {
                 let (target, link) = (target.clone(), shared.config.link.clone());

@@ -426,7 +426,6 @@ pub const KEYS: &[Key] = &[
 /// Keys, or branches of keys, that are checked and kept and do nothing. Setting one of them to
 /// something else than its default is worth a warning.
 pub const NOT_ACTED_ON: &[&str] = &[
-    "metadata",
     "region_name",
     "routing/router/linkstate/transport_weights",
     "gateway/south",
@@ -441,7 +440,7 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "transport/link/unixpipe",
     "transport/shared_memory",
     "transport/auth/pubkey",
-    "adminspace",
+    "adminspace/permissions/write",
     "downsampling",
     "access_control",
     "low_pass_filter",

@@ -37,6 +37,7 @@ impl Config {
                 declares: get.bool("open/return_conditions/declares")?,
             },
             scouting: get.scouting()?,
+            metadata: get.read("metadata", |_, value| Ok(value.clone()))?,
             timestamping: Timestamping {
                 enabled: get.bool("timestamping/enabled")?,
                 drop_future: get.bool("timestamping/drop_future_timestamp")?,

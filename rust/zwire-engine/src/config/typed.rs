@@ -16,6 +16,8 @@ pub struct NodeConfig {
     pub mode: WhatAmI,
     /// Fixed id of the node (`id`); `None` asks for a random one.
     pub zid: Option<ZenohId>,
+    /// Free description of the node (`metadata`).
+    pub metadata: serde_json::Value,
     /// Where to connect to (`connect/*`).
     pub connect: Connect,
     /// Where to listen (`listen/*`).

@@ -30,6 +30,7 @@ mod interest;
 mod network;
 mod push;
 mod query;
+mod report;
 mod routers;
 mod routes;
 mod stats;
@@ -42,6 +43,7 @@ mod waiting;
 pub use config::{FaceKind, FaceLimits, GossipConfig, NodeConfig, NodeMode};
 pub use error::FaceError;
 pub use event::NodeEvent;
+pub use report::{Declarers, Graph, Topic};
 pub use stats::NodeStats;
 
 use super::{
@@ -77,7 +79,7 @@ impl fmt::Debug for FaceId {
 /// | input | [`handle_face_up`](Self::handle_face_up), [`handle_message`](Self::handle_message), [`handle_face_down`](Self::handle_face_down), [`handle_timeout`](Self::handle_timeout) |
 /// | output | [`poll_transmit`](Self::poll_transmit) until `None`, [`poll_event`](Self::poll_event) likewise, then [`poll_timeout`](Self::poll_timeout) |
 /// | command | [`set_locators`](Self::set_locators) |
-/// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote), [`count_matching`](Self::count_matching) |
+/// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote), [`count_matching`](Self::count_matching), [`declarers`](Self::declarers), [`routers`](Self::routers), [`neighbours`](Self::neighbours) |
 ///
 /// After each input, drain [`poll_transmit`](Self::poll_transmit): the queue of outputs is bounded by
 /// what one input can cause, which is one message per face for data, and one per declared key for an

@@ -1,6 +1,6 @@
 //! What the application has declared (`zenoh-behaviour` 3.2, 3.4, 3.6, 3.8, 3.10).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     Result, Session,
@@ -12,6 +12,7 @@ use crate::{
     Now,
     zenoh::{
         KeyExpr,
+        node::Topic,
         wire::{Declaration, QueryTarget, QueryableInfo, WireExpr},
     },
 };
@@ -305,6 +306,20 @@ impl Session {
         let key = key.or_else(|| e.tokens.get(&id).map(|x| &x.key));
         let key = key.or_else(|| e.liveliness_subscribers.get(&id).map(|x| &x.key));
         key.or_else(|| e.keyexprs.get(&id)).map(|key| &key.inner)
+    }
+
+    /// The keys of all entities of one kind, with the namespace.
+    #[must_use]
+    pub fn declared_keys(&self, topic: Topic) -> BTreeSet<KeyExpr> {
+        let e = &self.entities;
+        let outer = |key: &Key| key.outer.clone();
+        match topic {
+            Topic::Subscribers => e.subscribers.values().map(|x| outer(&x.key)).collect(),
+            Topic::Publishers => e.publishers.values().map(|x| outer(&x.key)).collect(),
+            Topic::Queryables => e.queryables.values().map(|x| outer(&x.key)).collect(),
+            Topic::Queriers => e.queriers.values().map(|x| outer(&x.key)).collect(),
+            Topic::Tokens => e.tokens.values().map(|x| outer(&x.key)).collect(),
+        }
     }
 
     /// Declares everything to a new north, in the order of the reference (2.11).

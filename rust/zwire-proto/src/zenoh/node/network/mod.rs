@@ -199,6 +199,30 @@ impl Network {
         removed
     }
 
+    // ---- reports ----
+
+    /// The numbers of all routers, ourselves first, and each link that both ends speak of, once.
+    pub(super) fn links_of_all(&self) -> (Vec<RouterIx>, Vec<(RouterIx, RouterIx, f64)>) {
+        let numbers = self.all().map(|(ix, _)| ix).collect();
+        let mut links = Vec::new();
+        for (a, neighbours) in (0..).zip(self.edges().0) {
+            links.extend(neighbours.into_iter().filter(|(b, _)| *b < a).map(|(b, weight)| (a, b, weight)));
+        }
+        (numbers, links)
+    }
+
+    /// The neighbour through which what comes from `source` goes on to `to`.
+    pub(super) fn successor(&mut self, source: RouterIx, to: RouterIx) -> Option<RouterIx> {
+        self.tree(source).next(to)
+    }
+
+    /// What we and a neighbour say that our link weighs; 0 is nothing.
+    pub(super) fn weights_of(&self, neighbour: ZenohId, own: ZenohId) -> Option<(u16, u16)> {
+        let ours = self.get(OWN)?.links.get(&neighbour)?;
+        let theirs = self.by_zid.get(&neighbour).and_then(|ix| self.get(*ix)).map(|router| &router.links);
+        Some((*ours, theirs.and_then(|links| links.get(&own)).copied().unwrap_or(0)))
+    }
+
     // ---- trees ----
 
     /// Something changed: the trees have to be worked out anew, soon.
