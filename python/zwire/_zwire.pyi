@@ -52,6 +52,7 @@ __all__ = [
     "FifoChannel",
     "FrameDecoder",
     "Handler",
+    "Hello",
     "Join",
     "KeyExpr",
     "Leader",
@@ -78,6 +79,7 @@ __all__ = [
     "ReplyError",
     "RingChannel",
     "Sample",
+    "Scout",
     "Selector",
     "Session",
     "SessionInfo",
@@ -105,6 +107,7 @@ __all__ = [
     "init_log_from_env_or",
     "open",
     "put_batch",
+    "scout",
     "try_init_log_from_env",
     "zmtp_keypair",
     "zre_keypair",
@@ -119,6 +122,7 @@ def config_defaults() -> str:
 _T = TypeVar("_T")
 _H = TypeVar("_H")
 
+_IntoWhatAmIMatcher: TypeAlias = WhatAmIMatcher | WhatAmI | str
 _RustHandler: TypeAlias = DefaultHandler[_T] | FifoChannel[_T] | RingChannel[_T]
 _PythonCallback: TypeAlias = Callable[[_T], Any]
 _PythonHandler: TypeAlias = tuple[_PythonCallback[_T], _H]
@@ -517,6 +521,26 @@ class Handler(Generic[_T]):
 def open(config: _IntoConfig | None = None, *, timestamp_callback: None = None) -> Session:
     """Open a session."""
 
+@overload
+def scout(
+    handler: _RustHandler[Hello] | None = None,
+    what: _IntoWhatAmIMatcher | None = None,
+    config: _IntoConfig | None = None,
+) -> Scout[Handler[Hello]]:
+    """Ask who is there."""
+
+@overload
+def scout(
+    handler: _PythonHandler[Hello, _H],
+    what: _IntoWhatAmIMatcher | None = None,
+    config: _IntoConfig | None = None,
+) -> Scout[_H]: ...
+@overload
+def scout(
+    handler: _PythonCallback[Hello],
+    what: _IntoWhatAmIMatcher | None = None,
+    config: _IntoConfig | None = None,
+) -> Scout[None]: ...
 def close_all() -> None:
     """Close what the program has left open."""
 
@@ -1228,6 +1252,34 @@ class SessionInfo:
     def declare_link_events_listener(
         self, handler: _PythonCallback[LinkEvent], *, history: bool | None = None
     ) -> LinkEventsListener[None]: ...
+
+@final
+class Hello:
+    """A node that has answered."""
+
+    @property
+    def whatami(self) -> WhatAmI: ...
+    @property
+    def zid(self) -> ZenohId: ...
+    @property
+    def locators(self) -> list[str]: ...
+    @property
+    def source(self) -> str: ...
+
+@final
+class Scout(Generic[_H]):
+    """A search for nodes."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def handler(self) -> _H: ...
+    @property
+    def dropped(self) -> int: ...
+    def stop(self) -> None: ...
+    def try_recv(self: Scout[Handler[Hello]]) -> Hello | None: ...
+    def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello: ...
+    def __iter__(self: Scout[Handler[Hello]]) -> Handler[Hello]: ...
 
 @final
 class Subscriber(Generic[_H]):

@@ -11,16 +11,12 @@ import zenoh as theirs
 
 MODULES = ["", "handlers", "ext"]
 
-SCOUTING = "scouting is not implemented yet"
 TIMESTAMPS = "instrumentation of messages with timestamps is not implemented yet"
 SHARED_MEMORY = "there is no shared memory between processes yet"
 ADVANCED = "caches, history and recovery of publications are not implemented yet"
 
 # What the stubs have and this package does not, each with the reason.
 ABSENT = {
-    "Hello": SCOUTING,
-    "Scout": SCOUTING,
-    "scout": SCOUTING,
     "InterceptionPoint": TIMESTAMPS,
     "TimestampContext": TIMESTAMPS,
     "TimestampInstrumentation": TIMESTAMPS,

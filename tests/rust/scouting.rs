@@ -4,7 +4,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     time::{Duration, Instant},
 };
-use zwire_engine::{Config, Error, Session, config::Roles, scouting};
+use zwire_engine::{Config, Error, Handler, Session, config::Roles, scouting};
 use zwire_proto::zenoh::{WhatAmI, ZenohId};
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -152,7 +152,7 @@ fn everybody_is_listed_once_per_question() {
     let peer = open("peer", group, &[]);
     let listed = |roles: &[WhatAmI]| {
         let roles: Roles = roles.iter().copied().collect();
-        let listing = scouting::scout(&config("peer", group, &[]), roles, 100).unwrap();
+        let listing = scouting::scout(&config("peer", group, &[]), roles, Handler::Default).unwrap();
         let mut found = Vec::new();
         let end = Instant::now() + Duration::from_millis(500);
         while let Ok(hello) =

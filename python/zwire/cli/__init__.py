@@ -32,6 +32,7 @@ COMMANDS = {
     "get": "ask queryables and print what they answer",
     "sub": "print what is published",
     "queryable": "answer queries",
+    "scout": "print who is there, found by multicast",
     "zre": "find peers of ZRE, talk to them, and say why one is missing",
     "decode": "print what is Zenoh in captured traffic",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",

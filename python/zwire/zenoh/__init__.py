@@ -8,6 +8,7 @@ from zwire._zwire import (
     Config,
     Encoding,
     EntityGlobalId,
+    Hello,
     KeyExpr,
     Link,
     LinkEvent,
@@ -25,6 +26,7 @@ from zwire._zwire import (
     Reply,
     ReplyError,
     Sample,
+    Scout,
     Selector,
     Session,
     SessionInfo,
@@ -41,6 +43,7 @@ from zwire._zwire import (
     close_all,
     init_log_from_env_or,
     open,
+    scout,
     try_init_log_from_env,
 )
 from zwire.errors import ZwireError as ZError
@@ -68,6 +71,7 @@ __all__ = [
     "Encoding",
     "EntityGlobalId",
     "Handler",
+    "Hello",
     "KeyExpr",
     "Link",
     "LinkEvent",
@@ -91,6 +95,7 @@ __all__ = [
     "ReplyKeyExpr",
     "Sample",
     "SampleKind",
+    "Scout",
     "Selector",
     "Session",
     "SessionInfo",
@@ -110,6 +115,7 @@ __all__ = [
     "handlers",
     "init_log_from_env_or",
     "open",
+    "scout",
     "try_init_log_from_env",
 ]
 

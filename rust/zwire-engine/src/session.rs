@@ -2,7 +2,7 @@
 
 use crate::{
     admin,
-    config::{Config, Destination, NodeConfig, PublicationQos},
+    config::{self, Config, Destination, NodeConfig, PublicationQos},
     connectivity::{LinkEvent, TransportEvent},
     connector,
     core::{Core, Effects, LOCAL, Replies, Side},
@@ -248,14 +248,7 @@ impl Session {
     }
 
     fn bounds(&self, handler: Handler) -> Bounds {
-        let defaults = self.shared.config.zwire.handler;
-        let wait = Overflow::Wait { deadline: defaults.block_deadline };
-        let (messages, overflow) = match handler {
-            Handler::Default => (defaults.capacity_messages, wait),
-            Handler::Fifo(messages) => (messages, wait),
-            Handler::Ring(messages) => (messages, Overflow::DropOldest),
-        };
-        Bounds { messages, bytes: defaults.capacity_bytes, overflow }
+        bounds(&self.shared.config.zwire.handler, handler)
     }
 
     /// Declares a subscriber; its samples come in the queue.
@@ -713,6 +706,17 @@ fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -
         Missed::TimedOut => Error::TimedOut { what, after: timeout.unwrap_or_default() },
         Missed::Interrupted => Error::Interrupted,
     }
+}
+
+/// The bounds of the queue behind a handler.
+pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
+    let wait = Overflow::Wait { deadline: defaults.block_deadline };
+    let (messages, overflow) = match handler {
+        Handler::Default => (defaults.capacity_messages, wait),
+        Handler::Fifo(messages) => (messages, wait),
+        Handler::Ring(messages) => (messages, Overflow::DropOldest),
+    };
+    Bounds { messages, bytes: defaults.capacity_bytes, overflow }
 }
 
 /// QoS as a rule of `qos/publication` wants it.

@@ -28,6 +28,7 @@ mod querier;
 mod queryable;
 mod reply;
 mod sample;
+mod scout;
 mod selector;
 mod session;
 mod subscriber;
@@ -71,6 +72,7 @@ mod _zwire {
         queryable::{Query, Queryable},
         reply::{CancellationToken, Reply, ReplyError},
         sample::{PyEntityGlobalId, PySample, PySourceInfo},
+        scout::{Hello, Scout, scout},
         selector::PySelector,
         session::{Session, close_all, open},
         subscriber::Subscriber,

@@ -14,6 +14,13 @@ const ROLES: [WhatAmI; 3] = [WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client];
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PyWhatAmIMatcher(u8);
 
+impl PyWhatAmIMatcher {
+    /// The roles that it matches.
+    pub(crate) fn roles(self) -> impl Iterator<Item = WhatAmI> {
+        ROLES.into_iter().filter(move |role| self.0 & role.to_mask() != 0)
+    }
+}
+
 fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
     if text.is_empty() {
         return Ok(0);
@@ -28,7 +35,7 @@ fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
 impl PyWhatAmIMatcher {
     #[new]
     #[pyo3(signature = (matcher=None))]
-    fn new(py: Python<'_>, matcher: Option<&str>) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, matcher: Option<&str>) -> PyResult<Self> {
         parse(py, matcher.unwrap_or_default()).map(Self)
     }
 

@@ -95,6 +95,7 @@ pub(crate) fn close_all(py: Python<'_>) {
             let _ = session.engine.close();
         }
     });
+    crate::scout::stop_all();
     crate::zmtp::close_all(py);
     crate::calling::wait_for_end(py);
 }

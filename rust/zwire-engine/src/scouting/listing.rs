@@ -4,9 +4,9 @@ use super::station::{Event, Station};
 use crate::{
     config::{Config, Roles},
     error::Error,
-    queue::{Bounds, Overflow, Pushed, Queue, Weigh},
+    queue::{Pushed, Queue, Weigh},
     runtime,
-    session::random_zid,
+    session::{Handler, bounds, random_zid},
 };
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -54,7 +54,7 @@ impl Drop for Listing {
 /// # Errors
 /// A configuration that is wrong, or a runtime that does not start. Interfaces that cannot be used are
 /// left out with a warning.
-pub fn scout(config: &Config, roles: Roles, capacity: usize) -> Result<Listing, Error> {
+pub fn scout(config: &Config, roles: Roles, handler: Handler) -> Result<Listing, Error> {
     let mut config = config.clone();
     // A client without endpoints and without scouting would be refused, and this is no client.
     config.insert("mode", "peer".into())?;
@@ -62,11 +62,7 @@ pub fn scout(config: &Config, roles: Roles, capacity: usize) -> Result<Listing, 
     runtime::set_workers(config.zwire.threads);
     let runtime = runtime::handle()?;
     let zid = random_zid()?;
-    let queue = Queue::new(Bounds {
-        messages: capacity.max(1),
-        bytes: config.zwire.handler.capacity_bytes,
-        overflow: Overflow::Wait { deadline: config.zwire.handler.block_deadline },
-    });
+    let queue = Queue::new(bounds(&config.zwire.handler, handler));
     let own = ScoutingConfig { zid, whatami: config.mode, what: roles.mask(), answer: false };
     let task = {
         let (queue, multicast) = (queue.clone(), config.scouting.multicast);

@@ -1,0 +1,95 @@
+"""Asks by multicast who is there, for `--timeout` seconds, and prints each node once.
+
+It opens no session and needs none. The exit code is 3 if nobody answered.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from zwire import zenoh
+from zwire.cli import _options
+from zwire.errors import TimedOut
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+EPILOG = """\
+examples:
+  zwire scout
+      routers, peers and clients that answer within three seconds
+  zwire scout router -n 1 --timeout 10
+      ends with the first router
+  zwire scout --interface eth0 --format jsonl
+      on one interface, a JSON object per node, as it answers
+"""
+
+_ROLES = ("router", "peer", "client")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("role", nargs="*", help="router, peer or client (default: all)")
+    parser.add_argument("-n", "--count", type=_options.positive, metavar="N", help="end when N have answered")
+    parser.add_argument("--timeout", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
+    parser.add_argument(
+        "--format",
+        choices=["text", "jsonl"],
+        default="text",
+        help="a table at the end, or lines as they come",
+    )
+    parser.add_argument(
+        "--interface",
+        metavar="NAMES",
+        help="names, patterns, addresses or networks of interfaces, separated by commas (default: all)",
+    )
+    parser.add_argument("--address", metavar="GROUP:PORT", help="default: 224.0.0.224:7446")
+    parser.add_argument("-c", "--config", metavar="FILE", help="configuration as JSON5")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print who is there."""
+    wrong = [role for role in args.role if role not in _ROLES]
+    if wrong:
+        _options.say(f"zwire scout: {wrong[0]} is no role; there are {', '.join(_ROLES)}")
+        return 2
+    found: dict[str, dict[str, Any]] = {}
+    end = time.monotonic() + args.timeout
+    with (
+        _options.stop_signals(),
+        zenoh.scout(what="|".join(args.role or _ROLES), config=_config(args.config, args)) as scout,
+    ):
+        while args.count is None or len(found) < args.count:
+            try:
+                hello = scout.recv(timeout=max(0.0, end - time.monotonic()))
+            except TimedOut:
+                break
+            zid = str(hello.zid)
+            if zid in found:
+                continue
+            found[zid] = {"zid": zid, "whatami": str(hello.whatami.name).lower(), "locators": hello.locators}
+            if args.format == "jsonl":
+                print(json.dumps(found[zid]), flush=True)
+    if args.format == "text" and found:
+        _table(list(found.values()))
+    if not found:
+        _options.say(f"zwire scout: nobody answered within {args.timeout:g} s")
+    return 3 if len(found) < (args.count or 1) else 0
+
+
+def _config(file: Path | None, args: argparse.Namespace) -> zenoh.Config:
+    config = zenoh.Config() if file is None else zenoh.Config.from_file(file)
+    for key, value in (("interface", args.interface), ("address", args.address)):
+        if value is not None:
+            config.insert_json5(f"scouting/multicast/{key}", json.dumps(value))
+    return config
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    width = max(len(row["zid"]) for row in rows)
+    print(f"{'ROLE':6}  {'ID':{width}}  LOCATORS")
+    for row in sorted(rows, key=lambda row: (_ROLES.index(row["whatami"]), row["zid"])):
+        print(f"{row['whatami']:6}  {row['zid']:{width}}  {' '.join(row['locators']) or '-'}")
