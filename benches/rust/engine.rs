@@ -73,11 +73,13 @@ fn main() {
         let start = Instant::now();
         if name.starts_with("many") {
             let mut left = 0..total;
-            let fill = |filled: &mut Qos, body: &mut PushBody| {
-                left.next()?;
+            let fill = |to: &mut Option<KeyExpr>, filled: &mut Qos, body: &mut PushBody| {
+                if left.next().is_none() {
+                    return *to = None;
+                }
+                to.get_or_insert_with(|| key.clone());
                 *filled = qos;
                 *body = PushBody::Put(Put::new(payload.clone()));
-                Some(key.clone())
             };
             b.put_many(fill, |_| {}, &mut || false).unwrap();
         } else {

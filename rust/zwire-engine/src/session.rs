@@ -384,44 +384,45 @@ impl Session {
     }
 
     /// Publishes many, so many at a time under one lock that each costs little. `fill` makes the next one
-    /// out of what is left of the one before, every field of it, and gives its key, or ends it all. `each`
-    /// hears where it went. Waits as [`Self::put`] does.
+    /// out of what is left of the one before, every field of it and its key, which stays until `fill`
+    /// changes it; without a key it all ends. `each` hears where it went. Waits as [`Self::put`] does.
     ///
     /// # Errors
     /// The first that is refused ends the batch; see [`Error`].
     pub fn put_many(
         &self,
-        mut fill: impl FnMut(&mut Qos, &mut PushBody) -> Option<KeyExpr>,
+        mut fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody),
         mut each: impl FnMut(Published),
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         /// So many that lock and clock cost little per message, so few that others get their turn.
         const AT_ONCE: usize = 256;
         let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
-        let mut next = |message: &mut NetworkMessage| match message {
-            NetworkMessage::Push(push) => fill(&mut push.qos, &mut push.body),
+        let mut key = None;
+        let mut next = |key: &mut Option<KeyExpr>, message: &mut NetworkMessage| match message {
+            NetworkMessage::Push(push) => fill(key, &mut push.qos, &mut push.body),
             // It stays what it is.
-            _ => None,
+            _ => *key = None,
         };
-        while let Some(first) = next(&mut message) {
+        next(&mut key, &mut message);
+        while key.is_some() {
             if let NetworkMessage::Push(push) = &message {
                 self.shared.grace(push.qos, &push.body);
             }
             self.command(interrupted, |core, now, effects| {
-                let mut coming = Some(first);
                 let mut left = AT_ONCE;
-                while let Some(key) = coming {
+                while let Some(to) = &key {
                     let (mut reliability, mut destination) = (Reliability::Reliable, Locality::Any);
                     if let NetworkMessage::Push(push) = &mut message {
-                        self.overwrite(&key, &mut push.qos, (&mut reliability, &mut destination));
+                        self.overwrite(to, &mut push.qos, (&mut reliability, &mut destination));
                     }
                     let how = (reliability, destination);
-                    each(core.put_message(now, &key, &mut message, how, effects)?);
+                    each(core.put_message(now, to, &mut message, how, effects)?);
+                    next(&mut key, &mut message);
                     left -= 1;
                     if left == 0 || effects.congested || !effects.waits.is_empty() {
                         break;
                     }
-                    coming = next(&mut message);
                 }
                 Ok(())
             })?;

@@ -410,7 +410,6 @@ struct Rows {
     /// Where every row goes that names no key of its own.
     fixed_key: Option<KeyExpr>,
     defaults: Qos,
-    last_key: Option<KeyExpr>,
     last_encoding: (String, Encoding),
 }
 
@@ -432,26 +431,22 @@ impl Rows {
         (!array.is_null(row)).then(|| array.value(row))
     }
 
-    fn key(&mut self, row: usize) -> Result<KeyExpr, BadRow> {
-        if let Some(key) = &self.fixed_key {
-            return Ok(key.clone());
+    /// Puts the key of a row in the place of the one before.
+    fn key(&self, row: usize, key: &mut Option<KeyExpr>) -> Result<(), BadRow> {
+        if let Some(fixed) = &self.fixed_key {
+            if key.is_none() {
+                *key = Some(fixed.clone());
+            }
+            return Ok(());
         }
         let Some(text) = self.text(Some(self.key), row) else {
             return Err(self.bad(row, "the key is null".to_owned()));
         };
         // Keys repeat; checking and copying them does not have to.
-        if let Some(last) = &self.last_key
-            && last.as_str() == text
-        {
-            return Ok(last.clone());
+        if key.as_ref().is_none_or(|last| last.as_str() != text) {
+            *key = Some(KeyExpr::new(Text::from(text)).map_err(|error| self.bad(row, error.to_string()))?);
         }
-        match KeyExpr::new(Text::from(text)) {
-            Ok(key) => {
-                self.last_key = Some(key.clone());
-                Ok(key)
-            }
-            Err(error) => Err(self.bad(row, error.to_string())),
-        }
+        Ok(())
     }
 
     fn bad(&self, row: usize, problem: String) -> BadRow {
@@ -513,8 +508,14 @@ impl Rows {
     }
 
     /// Makes a publication of a row, in the place of the one before.
-    fn fill(&mut self, row: usize, qos: &mut Qos, body: &mut PushBody) -> Result<KeyExpr, BadRow> {
-        let key = self.key(row)?;
+    fn fill(
+        &mut self,
+        row: usize,
+        key: &mut Option<KeyExpr>,
+        qos: &mut Qos,
+        body: &mut PushBody,
+    ) -> Result<(), BadRow> {
+        self.key(row, key)?;
         *qos = self.qos(row)?;
         let attachment = self.attachment.as_ref().and_then(|a| a.get(row));
         match self.text(self.kind, row) {
@@ -539,7 +540,7 @@ impl Rows {
                 return Err(self.bad(row, format!("kind {other:?} is not put or del")));
             }
         }
-        Ok(key)
+        Ok(())
     }
 }
 
@@ -630,7 +631,6 @@ fn rows(batch: RecordBatch, fixed_key: Option<KeyExpr>, defaults: Qos) -> PyResu
         express: find("express"),
         fixed_key,
         defaults,
-        last_key: None,
         last_encoding: (String::new(), Encoding::DEFAULT),
         batch,
     };
@@ -660,18 +660,20 @@ fn publish(py: Python<'_>, session: &Handle, mut rows: Rows) -> PyResult<PutSumm
     let mut bad = None;
     let result = session.run(py, |engine, interrupted| {
         let mut left = 0..count;
-        let fill = |qos: &mut Qos, body: &mut PushBody| match rows.fill(left.next()?, qos, body) {
-            Ok(key) => {
-                if let PushBody::Put(put) = body {
-                    bytes += put.payload.len();
+        let fill = |key: &mut Option<KeyExpr>, qos: &mut Qos, body: &mut PushBody| {
+            let Some(row) = left.next() else { return *key = None };
+            match rows.fill(row, key, qos, body) {
+                Ok(()) => {
+                    if let PushBody::Put(put) = body {
+                        bytes += put.payload.len();
+                    }
                 }
-                Some(key)
-            }
-            Err(problem) => {
-                bad = Some(problem);
-                // Nothing behind a bad row is published, however often the engine asks.
-                left = 0..0;
-                None
+                Err(problem) => {
+                    bad = Some(problem);
+                    // Nothing behind a bad row is published, however often the engine asks.
+                    left = 0..0;
+                    *key = None;
+                }
             }
         };
         let each = |published: Published| {

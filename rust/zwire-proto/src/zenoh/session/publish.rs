@@ -210,7 +210,10 @@ impl Session {
             sink.sample(subscriber, Sample::new(key.clone(), push.body.clone(), qos, reliability));
         }
         self.stats.pushes_sent += 1;
-        push.key = route.wire.clone();
+        // Of a message that its caller publishes again and again it mostly is that already.
+        if push.key != route.wire {
+            push.key = route.wire.clone();
+        }
         sink.push(message, reliability);
         Ok(published)
     }
