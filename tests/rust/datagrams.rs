@@ -186,3 +186,105 @@ fn many_connect_at_once() {
     assert_eq!(hub.links().len(), 40);
     drop(clients);
 }
+
+/// A group of the test: ports are as good as free, groups are many.
+fn group() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    format!("udp/224.0.0.{}:{port}#iface=127.0.0.1", 100 + std::process::id() % 100)
+}
+
+fn member(group: &str, mode: &str, extra: &str) -> Session {
+    let listen =
+        if extra.contains("listen") { String::new() } else { format!("listen: {{endpoints: ['{group}']}},") };
+    try_open(&format!("{{mode: '{mode}', {listen} scouting: {{multicast: {{enabled: false}}, gossip: {{enabled: false}}}}, {extra}}}")).unwrap()
+}
+
+/// Waits until `session` knows so many others.
+fn knows(session: &Session, count: usize) {
+    let end = Instant::now() + WAIT;
+    while session.link_infos().len() != count {
+        assert!(Instant::now() < end, "{} of {count}", session.link_infos().len());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_group_finds_itself_and_everything_arrives_once() {
+    let group = group();
+    let sessions: Vec<Session> = (0..4).map(|_| member(&group, "peer", "")).collect();
+    let start = Instant::now();
+    sessions.iter().for_each(|session| knows(session, 3));
+    assert!(start.elapsed() < Duration::from_secs(2), "newcomers are answered at once");
+    let queues: Vec<_> = sessions
+        .iter()
+        .map(|s| s.declare_subscriber(key("group/*"), Default::default(), Handler::Default).unwrap().1)
+        .collect();
+    for n in 0..40_usize {
+        put(&sessions[n % 4], "group/a", vec![n as u8; n * 1000]);
+        for queue in &queues {
+            let sample = queue.recv(Some(WAIT), &mut never()).unwrap();
+            assert!(sample.payload[..] == vec![n as u8; n * 1000][..], "message {n}");
+        }
+    }
+    for info in sessions[0].link_infos() {
+        assert_eq!(info.group.as_deref(), group.split('#').next());
+        assert_eq!((info.mtu, info.streamed), (8192, false));
+    }
+    assert!(queues.iter().all(|queue| queue.recv(Some(Duration::from_millis(50)), &mut never()).is_err()));
+    // Who leaves says so.
+    let mut sessions = sessions;
+    sessions.pop().unwrap().close().unwrap();
+    sessions.iter().for_each(|session| knows(session, 2));
+}
+
+#[test]
+fn links_and_groups_together_deliver_once() {
+    let group = group();
+    let a = member(&group, "peer", &format!("listen: {{endpoints: ['{group}', 'tcp/127.0.0.1:0']}}"));
+    let tcp = a.listening().into_iter().find(|locator| locator.starts_with("tcp/")).unwrap();
+    let b = member(&group, "peer", &format!("connect: {{endpoints: ['{tcp}']}}"));
+    let c = member(&group, "peer", "");
+    knows(&a, 3);
+    knows(&b, 3);
+    knows(&c, 2);
+    let sessions = [&a, &b, &c];
+    let queues = sessions
+        .map(|s| s.declare_subscriber(key("both/*"), Default::default(), Handler::Default).unwrap().1);
+    for (from, publisher) in sessions.iter().enumerate() {
+        let end = Instant::now() + WAIT;
+        let probe = key("both/probe");
+        let mut missing: Vec<_> = queues.iter().collect();
+        while !missing.is_empty() {
+            assert!(Instant::now() < end, "{} miss what {from} says", missing.len());
+            put(publisher, probe.as_str(), vec![from as u8]);
+            let heard = |queue: &Queue<Sample>| {
+                let sample = queue.recv(Some(Duration::from_millis(20)), &mut never());
+                sample.is_ok_and(|sample| sample.payload[..] == [from as u8])
+            };
+            missing.retain(|queue| !heard(queue));
+        }
+    }
+    for queue in &queues {
+        while queue.recv(Some(Duration::from_millis(50)), &mut never()).is_ok() {}
+    }
+    for n in 0..30_usize {
+        put(sessions[n % 3], "both/x", n.to_le_bytes().to_vec());
+        for queue in &queues {
+            assert_eq!(queue.recv(Some(WAIT), &mut never()).unwrap().payload[..], n.to_le_bytes());
+        }
+    }
+    assert!(queues.iter().all(|queue| queue.recv(Some(Duration::from_millis(50)), &mut never()).is_err()));
+}
+
+#[test]
+fn groups_are_not_for_clients_and_need_their_interface() {
+    let error = try_client("udp/224.0.0.77:7448#iface=lo", "").err().expect("no group").to_string();
+    assert!(error.contains("a client takes no part in multicast groups"), "{error}");
+    let json =
+        format!("{{mode: 'peer', listen: {{endpoints: ['udp/224.0.0.77:7448#iface=nosuch0']}}, {QUIET}}}");
+    let error = try_open(&json).err().expect("no interface").to_string();
+    assert!(error.contains("nosuch0"), "{error}");
+    let json = format!("{{mode: 'peer', listen: {{endpoints: ['udp/127.0.0.1:0#ttl=1']}}, {QUIET}}}");
+    assert!(try_open(&json).is_err(), "ttl is for groups");
+}

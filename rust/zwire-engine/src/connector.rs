@@ -7,6 +7,7 @@ use crate::{
     error::{ConnectReason, Error},
     establish::Established,
     gate::Ticket,
+    io::group_of,
     link::Link,
     race::{STAGGER, race},
     scouting,
@@ -157,9 +158,15 @@ impl Pauses {
 
 /// The targets of a peer or router that are connected to independently of each other.
 pub(crate) fn independent(shared: &Shared) -> impl Iterator<Item = Vec<Target>> {
-    shared.config.connect.groups.iter().flat_map(|group| match group.strategy {
-        GroupStrategy::AllOf => group.targets.iter().map(|target| vec![target.clone()]).collect(),
-        GroupStrategy::OneOf => vec![group.targets.clone()],
+    shared.config.connect.groups.iter().flat_map(|group| {
+        // Nobody answers at a multicast group; there is another way into it.
+        let targets: Vec<Target> =
+            group.targets.iter().filter(|target| group_of(target).is_none()).cloned().collect();
+        match group.strategy {
+            GroupStrategy::AllOf => targets.into_iter().map(|target| vec![target]).collect(),
+            GroupStrategy::OneOf if targets.is_empty() => Vec::new(),
+            GroupStrategy::OneOf => vec![targets],
+        }
     })
 }
 

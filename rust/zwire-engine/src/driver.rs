@@ -11,6 +11,7 @@ use crate::{
     establish::{self, Established},
     io::{Incoming, Io, Listener, PROTOCOLS},
     link::{Link, LinkPolicy},
+    multicast,
     reassembly::Share,
     shared::Shared,
     tap::TappedConnection,
@@ -89,11 +90,7 @@ fn tapped(shared: &Shared, io: &Io, accepted: bool) -> Result<Option<TappedConne
 pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
     let Established { io, params, rest, tap, contact } = established;
     let config = &shared.config;
-    let policy = LinkPolicy {
-        lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
-        batching: config.link.batching,
-        time_limit: config.link.batching_time_limit,
-    };
+    let policy = link_policy(config);
     // The engine holds the bound, because a message that blocks waits outside of the machine.
     let tx = LinkTx::new(
         &params,
@@ -144,12 +141,30 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     Ok(link)
 }
 
+pub(crate) fn link_policy(config: &NodeConfig) -> LinkPolicy {
+    LinkPolicy {
+        lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
+        batching: config.link.batching,
+        time_limit: config.link.batching_time_limit,
+    }
+}
+
+/// How long what is passed on may wait for its destination.
+pub(crate) fn patience(config: &NodeConfig) -> Duration {
+    config.link.wait_before_close.mul_f64(FORWARDING_PATIENCE)
+}
+
+/// What strangers may make us hold of messages that are not whole yet.
+pub(crate) fn stranger_bytes(config: &NodeConfig) -> usize {
+    const STRANGER: usize = 256 << 20;
+    config.link.max_message_size.min(STRANGER)
+}
+
 /// What one link may hold of messages that are not whole yet. A client or peer chose whom it talks to;
 /// a router takes whoever comes, and a stranger's fragments must not add up to its memory.
 fn reassembly_bytes(config: &NodeConfig) -> usize {
-    const STRANGER: usize = 256 << 20;
     match config.mode {
-        WhatAmI::Router => config.link.max_message_size.min(STRANGER),
+        WhatAmI::Router => stranger_bytes(config),
         WhatAmI::Peer | WhatAmI::Client => config.link.max_message_size,
     }
 }
@@ -270,8 +285,7 @@ async fn receive_loop(
             for wait in effects.waits.drain(..) {
                 match wait {
                     Wait::Link(to, priority) => {
-                        let limit = shared.config.link.wait_before_close.mul_f64(FORWARDING_PATIENCE);
-                        to.wait_space(priority, limit).await;
+                        to.wait_space(priority, patience(&shared.config)).await;
                     }
                     Wait::Samples(queue) => queue.wait_space().await,
                     Wait::Queries(queue) => queue.wait_space().await,
@@ -429,6 +443,7 @@ pub(crate) fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
             });
         }
     }
+    multicast::check(config)?;
     Ok(())
 }
 

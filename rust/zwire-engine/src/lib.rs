@@ -20,6 +20,7 @@ mod gather;
 pub mod interfaces;
 mod io;
 pub mod link;
+mod multicast;
 mod pace;
 mod query;
 pub mod queue;

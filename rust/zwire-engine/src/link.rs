@@ -549,6 +549,28 @@ impl Link {
         self.close();
     }
 
+    /// Writes what is queued.
+    pub(crate) fn flush(&self) {
+        let tx = self.tx.lock();
+        if !tx.busy && !tx.dead {
+            self.write_out(tx, ROUNDS);
+        }
+    }
+
+    /// Of a group: somebody has joined it and wants to hear of us.
+    pub(crate) fn announce(&self, now: zwire_proto::Now) {
+        self.tx.lock().machine.announce(now);
+        self.flush();
+        // The next time may be nearer now.
+        self.tx_wake.notify_one();
+    }
+
+    /// Whether it is a multicast group.
+    #[must_use]
+    pub const fn is_group(&self) -> bool {
+        matches!(self.io, Io::Group(_))
+    }
+
     /// Why the link ends; the first reason counts.
     pub(crate) fn note_end(&self, end: LinkEnd) {
         // A later one is a consequence of it.

@@ -3,13 +3,14 @@
 use crate::{
     admin,
     config::{self, Config, Destination, NodeConfig, PublicationQos},
-    connectivity::{LinkEvent, TransportEvent},
+    connectivity::{LinkEvent, LinkInfo, TransportEvent},
     connector,
     core::{Core, Effects, LOCAL, Replies, Side},
     driver,
     error::Error,
-    io::{Bound, Listener},
+    io::{Bound, Listener, group_of},
     link::Link,
+    multicast,
     query::Query,
     queue::{Bounds, Overflow, Queue},
     runtime,
@@ -140,7 +141,8 @@ impl Session {
             }
         });
         admin::start(shared)?;
-        for target in &shared.config.listen.targets {
+        multicast::start(shared)?;
+        for target in shared.config.listen.targets.iter().filter(|target| group_of(target).is_none()) {
             let bound = {
                 let (target, link) = (target.clone(), shared.config.link.clone());
                 wait_for(&shared.runtime, interrupted, async move { Listener::bind(&target, &link).await })?
@@ -653,7 +655,19 @@ impl Session {
     /// The established links.
     #[must_use]
     pub fn links(&self) -> Vec<Arc<Link>> {
-        if self.is_closed() { Vec::new() } else { self.shared.core.lock().links() }
+        if self.is_closed() {
+            return Vec::new();
+        }
+        let mut links = self.shared.core.lock().links();
+        // Its members are with whom there is a session.
+        links.retain(|link| !link.is_group());
+        links
+    }
+
+    /// The established links, and the members of multicast groups.
+    #[must_use]
+    pub fn link_infos(&self) -> Vec<Arc<LinkInfo>> {
+        if self.is_closed() { Vec::new() } else { self.shared.core.lock().connectivity.links().to_vec() }
     }
 
     /// Counters by name, for people and for monitoring.

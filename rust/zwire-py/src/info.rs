@@ -17,9 +17,10 @@ pub(crate) struct SessionInfo(pub(crate) Handle);
 
 impl SessionInfo {
     fn neighbours(&self, py: Python<'_>, whatami: WhatAmI) -> PyResult<Vec<PyZenohId>> {
-        let links = self.0.look(py)?.links();
-        let matching = links.iter().filter(|link| link.params.remote.whatami == whatami);
-        Ok(matching.map(|link| PyZenohId(link.params.remote.zid)).collect())
+        let links = self.0.look(py)?.link_infos();
+        let mut seen = HashSet::new();
+        let matching = links.iter().filter(|link| link.whatami == whatami && seen.insert(link.zid));
+        Ok(matching.map(|link| PyZenohId(link.zid)).collect())
     }
 }
 
@@ -43,14 +44,14 @@ impl SessionInfo {
     /// The open sessions with other nodes.
     fn transports(&self, py: Python<'_>) -> PyResult<Vec<Transport>> {
         let mut seen = HashSet::new();
-        let links = self.0.look(py)?.links();
-        let first = links.iter().filter(|link| seen.insert(link.params.remote.zid));
-        Ok(first.map(|link| Transport::of(&LinkInfo::of(link))).collect())
+        let links = self.0.look(py)?.link_infos();
+        let first = links.iter().filter(|link| seen.insert(link.zid));
+        Ok(first.map(|link| Transport::of(link)).collect())
     }
 
     /// The established links.
     fn links(&self, py: Python<'_>) -> PyResult<Vec<Link>> {
-        Ok(self.0.look(py)?.links().iter().map(|link| Link::of(&LinkInfo::of(link))).collect())
+        Ok(self.0.look(py)?.link_infos().iter().map(|link| Link::of(link)).collect())
     }
 
     /// Listens to nodes that connect and disconnect; with `history` those that are connected come first.

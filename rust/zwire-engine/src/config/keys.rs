@@ -433,7 +433,7 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "qos/network",
     "transport/unicast/max_links",
     "transport/unicast/lowlatency",
-    "transport/multicast",
+    "transport/multicast/compression",
     "transport/link/tx/queue/allocation/mode",
     "transport/link/tx/threads",
     "transport/link/tls",

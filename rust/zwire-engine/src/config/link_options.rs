@@ -1,7 +1,7 @@
 //! The parameters of an endpoint, read once (`zenoh-behaviour` 1.1).
 
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use zwire_proto::zenoh::{Priority, Reliability};
 
@@ -37,6 +37,10 @@ pub struct LinkOptions {
     pub so_rcvbuf: Option<u32>,
     /// `#dscp=a|b`: the raw TOS or traffic-class byte, all given values or-ed.
     pub tos: Option<u8>,
+    /// `#join=a|b`: further groups that a multicast endpoint hears.
+    pub join: Vec<IpAddr>,
+    /// `#ttl=n`: how many routers of the network a datagram to a group may pass, and one.
+    pub ttl: Option<u32>,
 }
 
 impl LinkOptions {
@@ -46,10 +50,12 @@ impl LinkOptions {
     /// # Errors
     /// A parameter that is unknown or has a value of no use.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        // Both take the same.
+        // Both take the same, but for groups.
         if matches!(endpoint.protocol(), "tcp" | "udp") {
+            let group = || endpoint.address().parse().is_ok_and(|a: SocketAddr| a.ip().is_multicast());
             for (key, _) in endpoint.config() {
-                if !TCP_CONFIG.contains(&key) {
+                let of_group = || matches!(key, "join" | "ttl") && endpoint.protocol() == "udp" && group();
+                if !TCP_CONFIG.contains(&key) && !of_group() {
                     return Err(EndpointError::UnknownParameter {
                         protocol: endpoint.protocol().to_owned(),
                         key: key.to_owned(),
@@ -80,6 +86,10 @@ impl LinkOptions {
             so_sndbuf: config(endpoint, "so_sndbuf", BYTES, buffer_size)?,
             so_rcvbuf: config(endpoint, "so_rcvbuf", BYTES, buffer_size)?,
             tos: config(endpoint, "dscp", "numbers 0 to 255 (0x and 0b allowed) with |", tos)?,
+            join: config(endpoint, "join", "multicast addresses with |", groups)?.unwrap_or_default(),
+            ttl: config(endpoint, "ttl", "1 to 255", |text| {
+                text.parse().ok().filter(|ttl| (1..=255).contains(ttl))
+            })?,
         };
         if options.interface.is_some() && options.bind.is_some() {
             return Err(EndpointError::Conflict { first: "iface", second: "bind" });
@@ -127,6 +137,10 @@ fn priorities(text: &str) -> Option<(Priority, Priority)> {
     };
     let (first, last) = (one(first)?, one(last)?);
     (first <= last).then_some((first, last))
+}
+
+fn groups(text: &str) -> Option<Vec<IpAddr>> {
+    text.split('|').map(|group| group.parse().ok().filter(IpAddr::is_multicast)).collect()
 }
 
 fn tos(text: &str) -> Option<u8> {

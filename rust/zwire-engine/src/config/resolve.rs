@@ -8,9 +8,9 @@ use zwire_proto::zenoh::{Priority, WhatAmI};
 
 use super::{
     AdminSpace, Aggregation, AutoConnect, Budget, Config, ConfigError, Connect, ConnectRules, Endpoint,
-    EndpointError, Gossip, Handler, KEYS, Key, Link, LinkOptions, Listen, Local, MulticastScouting,
-    NodeConfig, Retry, ReturnConditions, Roles, Scouting, Secret, SnResolution, Target, TargetGroup,
-    Timestamping, Unicast, UserPassword, tree, values,
+    EndpointError, Gossip, Handler, KEYS, Key, Link, LinkOptions, Listen, Local, Multicast,
+    MulticastScouting, NodeConfig, Retry, ReturnConditions, Roles, Scouting, Secret, SnResolution, Target,
+    TargetGroup, Timestamping, Unicast, UserPassword, tree, values,
 };
 
 type Result<T> = core::result::Result<T, ConfigError>;
@@ -51,6 +51,7 @@ impl Config {
             },
             publication_qos: get.read("qos/publication", values::publication_qos)?,
             unicast: get.unicast()?,
+            multicast: get.multicast()?,
             link,
             usrpwd: get.usrpwd()?,
             adminspace: AdminSpace {
@@ -266,6 +267,14 @@ impl Reader<'_> {
             lowlatency: self.bool("transport/unicast/lowlatency")?,
             qos: self.bool("transport/unicast/qos/enabled")?,
             compression: self.bool("transport/unicast/compression/enabled")?,
+        })
+    }
+
+    fn multicast(&self) -> Result<Multicast> {
+        Ok(Multicast {
+            join_interval: self.ms("transport/multicast/join_interval")?,
+            max_sessions: self.int("transport/multicast/max_sessions")?,
+            qos: self.bool("transport/multicast/qos/enabled")?,
         })
     }
 

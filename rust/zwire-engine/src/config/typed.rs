@@ -40,6 +40,8 @@ pub struct NodeConfig {
     pub publication_qos: Vec<PublicationQos>,
     /// Sessions with one other node (`transport/unicast/*`).
     pub unicast: Unicast,
+    /// `transport/multicast/*`.
+    pub multicast: Multicast,
     /// Links and batches (`transport/link/*`).
     pub link: Link,
     /// User and password (`transport/auth/usrpwd/*`).
@@ -330,6 +332,17 @@ pub enum Destination {
     SessionLocal,
     /// Only others.
     Remote,
+}
+
+/// Multicast groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multicast {
+    /// How often a node says that it is there.
+    pub join_interval: Duration,
+    /// Most members of a group that are listened to.
+    pub max_sessions: usize,
+    /// Whether priorities are channels of their own.
+    pub qos: bool,
 }
 
 /// `transport/unicast/*`.

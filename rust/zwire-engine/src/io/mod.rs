@@ -6,6 +6,7 @@
 //! A link that carries messages looks like a stream here: each message stands behind the length prefix
 //! that a stream would have, in both directions. The prefix is not sent.
 
+mod group;
 mod message;
 mod udp;
 #[cfg(unix)]
@@ -20,6 +21,8 @@ use bytes::{Bytes, BytesMut};
 use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
+pub(crate) use group::{Group, group_of};
+
 /// The protocols of endpoints that this build speaks, as errors list them.
 pub(crate) const PROTOCOLS: &[&str] = &[
     "tcp",
@@ -32,6 +35,8 @@ pub(crate) const PROTOCOLS: &[&str] = &[
 pub(crate) enum Io {
     Tcp(TcpStream),
     Udp(udp::Udp),
+    /// A multicast group, which is heard by other means.
+    Group(Box<Group>),
     #[cfg(unix)]
     Unix(unix::Stream),
 }
@@ -81,6 +86,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => stream.try_read_buf(buf),
             Self::Udp(socket) => socket.try_read(buf),
+            Self::Group(_) => Err(io::ErrorKind::WouldBlock.into()),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_read(buf),
         }
@@ -99,6 +105,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => gather::write(|slices| stream.try_write_vectored(slices), out, progress),
             Self::Udp(socket) => socket.try_write(out, progress),
+            Self::Group(group) => group.try_write(out, progress),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_write(out, progress),
         }
@@ -112,6 +119,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => stream.readable().await,
             Self::Udp(socket) => socket.readable().await,
+            Self::Group(_) => core::future::pending().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.readable().await,
         }
@@ -125,6 +133,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => stream.writable().await,
             Self::Udp(socket) => socket.writable().await,
+            Self::Group(group) => group.writable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.writable().await,
         }
@@ -135,7 +144,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => tcp::set_room(stream, bytes),
             // Datagrams are sent as they come.
-            Self::Udp(_) => {}
+            Self::Udp(_) | Self::Group(_) => {}
             // The buffers of the other end are all that there is.
             #[cfg(unix)]
             Self::Unix(_) => {}
@@ -144,18 +153,18 @@ impl Io {
 
     /// Whether what was written arrives, unless the connection ends.
     pub(crate) const fn is_reliable(&self) -> bool {
-        !matches!(self, Self::Udp(_))
+        !matches!(self, Self::Udp(_) | Self::Group(_))
     }
 
     /// Whether batches travel behind a length prefix; else each is a message.
     pub(crate) const fn is_streamed(&self) -> bool {
-        !matches!(self, Self::Udp(_))
+        !matches!(self, Self::Udp(_) | Self::Group(_))
     }
 
     /// The largest batch, in bytes.
     pub(crate) const fn mtu(&self) -> u16 {
         match self {
-            Self::Udp(_) => udp::MTU,
+            Self::Udp(_) | Self::Group(_) => udp::MTU,
             _ => u16::MAX,
         }
     }
@@ -175,6 +184,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => Ok(Ends::of_addresses("tcp", stream.local_addr()?, stream.peer_addr()?)),
             Self::Udp(socket) => Ok(socket.ends()),
+            Self::Group(group) => Ok(group.ends()),
             #[cfg(unix)]
             Self::Unix(stream) => Ok(stream.ends()),
         }

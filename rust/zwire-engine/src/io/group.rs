@@ -1,0 +1,207 @@
+//! The sockets of a multicast group: one that hears, and one that speaks and whose address is our name
+//! there (`zenoh-wire` 3.15).
+
+use super::{Ends, message::Prefix, udp};
+use crate::{config::Target, error::ConnectReason};
+use bytes::{Bytes, BytesMut};
+use getifaddrs::Address;
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
+use std::{
+    collections::VecDeque,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+};
+use tokio::{io::Interest, net::UdpSocket};
+
+/// As the reference: a group is for the nodes of one network.
+const TTL: u32 = 1;
+
+/// The group that an endpoint names, if it does.
+pub(crate) fn group_of(target: &Target) -> Option<SocketAddr> {
+    if target.endpoint.protocol() != "udp" {
+        return None;
+    }
+    target.endpoint.address().parse().ok().filter(|address: &SocketAddr| address.ip().is_multicast())
+}
+
+/// Our place in a group.
+pub(crate) struct Group {
+    ears: UdpSocket,
+    mouth: UdpSocket,
+    /// Our name.
+    local: SocketAddr,
+    group: SocketAddr,
+    prefix: Prefix,
+}
+
+/// Where an interface takes part: its number, and its first address of each family.
+#[derive(Default)]
+struct Place {
+    index: u32,
+    v4: Option<Ipv4Addr>,
+    v6: Option<Ipv6Addr>,
+}
+
+impl Place {
+    /// The interface of that name or address; without one the system chooses.
+    fn find(wanted: Option<&str>) -> io::Result<Self> {
+        let Some(wanted) = wanted else { return Ok(Self::default()) };
+        let address: Option<IpAddr> = wanted.parse().ok();
+        let all: Vec<_> = getifaddrs::getifaddrs()?.collect();
+        let has = |interface: &getifaddrs::Interface| match (&interface.address, address) {
+            (Address::V4(v4), Some(address)) => IpAddr::V4(v4.address) == address,
+            (Address::V6(v6), Some(address)) => IpAddr::V6(v6.address) == address,
+            _ => interface.name == wanted,
+        };
+        let none = || io::Error::new(io::ErrorKind::NotFound, format!("there is no interface {wanted}"));
+        let name = all.iter().find(|interface| has(interface)).map(|found| found.name.clone());
+        let name = name.ok_or_else(none)?;
+        let mut place = Self::default();
+        for interface in all.iter().filter(|interface| interface.name == name) {
+            place.index = interface.index.unwrap_or(place.index);
+            match &interface.address {
+                Address::V4(v4) => drop(place.v4.get_or_insert(v4.address)),
+                Address::V6(v6) => drop(place.v6.get_or_insert(v6.address)),
+                Address::Mac(_) => {}
+            }
+        }
+        match address {
+            Some(IpAddr::V4(v4)) => place.v4 = Some(v4),
+            Some(IpAddr::V6(v6)) => place.v6 = Some(v6),
+            None => {}
+        }
+        Ok(place)
+    }
+}
+
+impl Group {
+    /// Takes a place in the group of an endpoint; in a runtime.
+    ///
+    /// # Errors
+    /// What the system has against it.
+    pub(crate) fn join(target: &Target, group: SocketAddr) -> Result<Self, ConnectReason> {
+        Self::open(target, group).map_err(ConnectReason::io)
+    }
+
+    fn open(target: &Target, group: SocketAddr) -> io::Result<Self> {
+        let options = &target.options;
+        let place = Place::find(options.interface.as_deref())?;
+        let ttl = options.ttl.unwrap_or(TTL);
+        let no_address =
+            || io::Error::new(io::ErrorKind::AddrNotAvailable, "the interface has no address of that family");
+        let mouth = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
+        let named = options.interface.is_some();
+        match group.ip() {
+            IpAddr::V4(_) => {
+                let own = if named { place.v4.ok_or_else(no_address)? } else { Ipv4Addr::UNSPECIFIED };
+                mouth.bind(&SocketAddr::from((own, 0)).into())?;
+                if named {
+                    mouth.set_multicast_if_v4(&own)?;
+                }
+                mouth.set_multicast_ttl_v4(ttl)?;
+                mouth.set_multicast_loop_v4(true)?;
+            }
+            IpAddr::V6(_) => {
+                let own = if named { place.v6.ok_or_else(no_address)? } else { Ipv6Addr::UNSPECIFIED };
+                mouth.bind(&SocketAddr::V6(SocketAddrV6::new(own, 0, 0, place.index)).into())?;
+                mouth.set_multicast_if_v6(place.index)?;
+                mouth.set_multicast_hops_v6(ttl)?;
+                mouth.set_multicast_loop_v6(true)?;
+            }
+        }
+        if let Some(tos) = options.tos {
+            if group.is_ipv6() { mouth.set_tclass_v6(tos.into())? } else { mouth.set_tos_v4(tos.into())? }
+        }
+        // Tells which address the system chooses.
+        mouth.connect(&group.into())?;
+        mouth.set_nonblocking(true)?;
+
+        let ears = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
+        // Several nodes of one host hear the group.
+        ears.set_reuse_address(true)?;
+        #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
+        ears.set_reuse_port(true)?;
+        let mut groups = vec![group.ip()];
+        groups.extend(options.join.iter().filter(|other| other.is_ipv4() == group.is_ipv4()));
+        // Bound to the group, so that nothing else comes in; with several that is not possible.
+        let at = if groups.len() == 1 && cfg!(unix) { group.ip() } else { unspecified(group) };
+        ears.bind(&SocketAddr::new(at, group.port()).into())?;
+        for group in groups {
+            match group {
+                IpAddr::V4(v4) if named => {
+                    ears.join_multicast_v4_n(&v4, &InterfaceIndexOrAddress::Index(place.index))?;
+                }
+                IpAddr::V4(v4) => ears.join_multicast_v4(&v4, &Ipv4Addr::UNSPECIFIED)?,
+                IpAddr::V6(v6) => ears.join_multicast_v6(&v6, place.index)?,
+            }
+        }
+        ears.set_nonblocking(true)?;
+        let (ears, mouth) = (UdpSocket::from_std(ears.into())?, UdpSocket::from_std(mouth.into())?);
+        Ok(Self { local: mouth.local_addr()?, ears, mouth, group, prefix: Prefix::default() })
+    }
+
+    /// Appends the next datagram of somebody else, and tells whose it is.
+    ///
+    /// # Errors
+    /// `WouldBlock`: there is none now.
+    pub(crate) fn try_hear(&self, buf: &mut BytesMut) -> io::Result<SocketAddr> {
+        loop {
+            buf.reserve(udp::ROOM);
+            let before = buf.len();
+            match self.ears.try_recv_buf_from(buf) {
+                Ok((_, from)) if from == self.local => buf.truncate(before),
+                Ok((_, from)) => return Ok(from),
+                Err(error) if udp::is_lost(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) async fn audible(&self) -> io::Result<()> {
+        self.ears.readable().await
+    }
+
+    pub(super) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        mut progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        loop {
+            let sent = self.prefix.send_first(out, |parts, len| {
+                let send = || SockRef::from(&self.mouth).send_vectored(parts);
+                match self.mouth.try_io(Interest::WRITABLE, send) {
+                    Ok(_) => Ok(len),
+                    // Nobody in the group is worth giving it up.
+                    Err(error)
+                        if udp::is_lost(&error) || error.kind() == io::ErrorKind::ConnectionRefused =>
+                    {
+                        Ok(len)
+                    }
+                    Err(error) => Err(error),
+                }
+            });
+            match sent {
+                None => return Ok(true),
+                Some(Ok(len)) => progress(len),
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Some(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.mouth.writable().await
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        Ends::of_addresses("udp", self.local, self.group)
+    }
+}
+
+const fn unspecified(like: SocketAddr) -> IpAddr {
+    match like {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
