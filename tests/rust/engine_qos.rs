@@ -11,9 +11,9 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use zwire_engine::{Config, Handler, RecvError, Session};
+use zwire_engine::{Config, Handler, RecvError, Session, connectivity::LinkInfo};
 use zwire_proto::zenoh::{
-    CongestionControl, KeyExpr, Priority, Qos,
+    CongestionControl, KeyExpr, Priority, Qos, Reliability,
     session::{Barrier, Publication},
     wire::{PushBody, Put},
 };
@@ -161,4 +161,31 @@ fn one_who_has_stopped_reading_costs_a_droppable_message_one_wait() {
     let took = start.elapsed();
     assert!(took < Duration::from_millis(1_500), "{took:?}");
     queue.recv(Some(WAIT), &mut never()).unwrap();
+}
+
+/// As with the reference, the metadata of a listener binds nobody who connects.
+#[test]
+fn a_link_is_for_what_its_endpoint_says() {
+    let hub = open("mode: 'router', listen: {endpoints: ['tcp/127.0.0.1:0?prio=5-6']}");
+    let address = hub.listening()[0].strip_prefix("tcp/").unwrap().split('?').next().unwrap().to_owned();
+    let endpoints = [
+        ("", (Priority::Control, Priority::Background), Reliability::Reliable),
+        ("?prio=2-4;rel=1", (Priority::InteractiveHigh, Priority::DataHigh), Reliability::Reliable),
+        ("?prio=5;rel=0", (Priority::Data, Priority::Data), Reliability::BestEffort),
+    ];
+    for (metadata, priorities, reliability) in endpoints {
+        let client = open(&format!("mode: 'client', connect: {{endpoints: ['tcp/{address}{metadata}']}}"));
+        client.barrier(Barrier::Declarations, Some(WAIT), &mut never()).unwrap();
+        for session in [&client, &hub] {
+            let links: Vec<_> = session.links().iter().map(|link| LinkInfo::of(link)).collect();
+            let said: Vec<_> = links.iter().map(|link| (link.priorities, link.reliability)).collect();
+            assert_eq!(said, [(Some(priorities), reliability)], "{metadata}");
+        }
+        client.close().unwrap();
+        let end = Instant::now() + WAIT;
+        while !hub.links().is_empty() {
+            assert!(Instant::now() < end, "the hub never noticed that the client is gone");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
 }

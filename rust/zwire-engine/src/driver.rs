@@ -3,7 +3,7 @@
 
 use crate::{
     clock,
-    config::{NodeConfig, Target},
+    config::{LinkOptions, NodeConfig, Target},
     connectivity::{LinkEnd, LinkInfo},
     contacts::Contact,
     core::{Effects, Side, Wait},
@@ -27,8 +27,8 @@ use tokio::{sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
     Remote, WhatAmI, ZenohId,
     link::{
-        Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, Progress, RxConfig, StreamFramer,
-        TxConfig,
+        Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, Progress, QosLink, RxConfig,
+        StreamFramer, TxConfig,
     },
     node::{FaceId, FaceKind},
     wire::{CloseReason, Resolution},
@@ -75,7 +75,11 @@ pub(crate) async fn connect(
         .await
         .map_err(|_| ConnectReason::TimedOut(limit))??;
     let tap = tapped(shared, &io, false)?;
-    let config = HandshakeConfig { expected, ..handshake_config(shared, &io) };
+    // The metadata of a listener is not ours to offer: like those of the reference, who accepts takes the
+    // range and the reliability of who connects.
+    let LinkOptions { priorities, reliability, .. } = target.options;
+    let qos_link = QosLink { priorities, reliability };
+    let config = HandshakeConfig { expected, qos_link, ..handshake_config(shared, &io) };
     establish::open(io, tap, Opener::new(config), limit, &shared.contacts).await
 }
 
