@@ -132,10 +132,10 @@ fn droppable_messages_in_a_loop_are_not_dropped_where_somebody_reads() {
     ));
     // In batches: message by message this thread is no quicker than those that read.
     let mut left = MESSAGES;
-    let fill = |qos: &mut Qos, body: &mut PushBody| {
-        left = left.checked_sub(1)?;
+    let fill = |to: &mut Option<KeyExpr>, qos: &mut Qos, body: &mut PushBody| {
+        *to = (left > 0).then(|| key("a"));
+        left = left.saturating_sub(1);
         (*qos, *body) = (Qos::DEFAULT, PushBody::Put(Put::new(&[7; 64][..])));
-        Some(key("a"))
     };
     sender.put_many(fill, |_| (), &mut never()).unwrap();
     for n in 0..MESSAGES {
