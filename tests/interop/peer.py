@@ -193,6 +193,23 @@ class Node:
             "peers": [str(z) for z in self.session.info.peers_zid()],
         }
 
+    def scout(self, settings, what, seconds):
+        """Who answers in that time, by id."""
+        config = self.z.Config()
+        for path, value in settings.items():
+            config.insert_json5(path, json.dumps(value))
+        found = {}
+        end = time.monotonic() + seconds
+        with self.z.scout(what=what, config=config) as scout:
+            while time.monotonic() < end:
+                hello = scout.try_recv()
+                if hello is None:
+                    time.sleep(0.005)
+                    continue
+                role = self.name(self.z.WhatAmI, hello.whatami)
+                found[str(hello.zid)] = {"role": role, "locators": list(hello.locators)}
+        return found
+
     def transport_events(self, name):
         """Collects what the session says of its neighbours coming and going."""
         sink = self.sink(
