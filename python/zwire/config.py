@@ -36,6 +36,7 @@ __all__ = [
     "SessionConfig",
     "Timeouts",
     "Timestamping",
+    "Tls",
 ]
 
 Role: TypeAlias = Literal["router", "peer", "client"]
@@ -227,6 +228,63 @@ class Batching:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Tls:
+    """Certificates and keys of links over TLS and QUIC, as PEM.
+
+    An endpoint may have its own: ``tls/robot.local:7447#root_ca_certificate_file=/etc/fleet/ca.pem``.
+    """
+
+    root_ca_certificate: str | None = _key("root_ca_certificate", None)
+    """File with the authorities that are trusted; no others are. Default ``None``. Whoever connects needs
+    it, and who listens with ``enable_mtls``."""
+
+    root_ca_certificate_base64: str | None = _key("root_ca_certificate_base64", None)
+    """The same without a file, as base64. Default ``None``."""
+
+    listen_certificate: str | None = _key("listen_certificate", None)
+    """File with the certificate of a listener and its chain. Default ``None``. Read once, at the start."""
+
+    listen_certificate_base64: str | None = _key("listen_certificate_base64", None)
+    """The same without a file, as base64. Default ``None``."""
+
+    listen_private_key: str | None = _key("listen_private_key", None)
+    """File with the key of a listener. Default ``None``."""
+
+    listen_private_key_base64: str | None = _key("listen_private_key_base64", None, shown=False)
+    """The same without a file, as base64. Default ``None``. It is not shown."""
+
+    enable_mtls: bool = _key("enable_mtls", default=False)
+    """Whether those who connect show a certificate, too. Default false. It takes TLS 1.3."""
+
+    connect_certificate: str | None = _key("connect_certificate", None)
+    """File with the certificate that an outgoing link shows with ``enable_mtls``. Default ``None``."""
+
+    connect_certificate_base64: str | None = _key("connect_certificate_base64", None)
+    """The same without a file, as base64. Default ``None``."""
+
+    connect_private_key: str | None = _key("connect_private_key", None)
+    """File with the key of it. Default ``None``."""
+
+    connect_private_key_base64: str | None = _key("connect_private_key_base64", None, shown=False)
+    """The same without a file, as base64. Default ``None``. It is not shown."""
+
+    verify_name_on_connect: bool = _key("verify_name_on_connect", default=True)
+    """Whether the name in a listener's certificate must be the host of the endpoint. Default true. Without
+    it, whoever has a certificate of the same authority can stand in for the listener."""
+
+    close_link_on_expiration: bool = _key("close_link_on_expiration", default=False)
+    """Whether a link ends when the certificate of the other side does. Default false."""
+
+    so_sndbuf: int | None = _key("so_sndbuf", None)
+    """``SO_SNDBUF`` of TLS links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    it to the system."""
+
+    so_rcvbuf: int | None = _key("so_rcvbuf", None)
+    """``SO_RCVBUF`` of TLS links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    it to the system."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
     """What is offered on links."""
 
@@ -263,6 +321,9 @@ class Link:
 
     batching: Batching = _key("link/tx/queue/batching", Batching())
     """How messages share batches."""
+
+    tls: Tls = _key("link/tls", Tls())
+    """Certificates and keys."""
 
     def __post_init__(self) -> None:
         _freeze(self, "protocols")

@@ -142,6 +142,9 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
             .abort_handle(),
     ];
     shared.adopt(tasks);
+    if let Some(at) = link.io().expires() {
+        shared.adopt([shared.runtime.spawn(end_with_certificate(link.clone(), at)).abort_handle()]);
+    }
     Ok(link)
 }
 
@@ -162,6 +165,25 @@ pub(crate) fn patience(config: &NodeConfig) -> Duration {
 pub(crate) fn stranger_bytes(config: &NodeConfig) -> usize {
     const STRANGER: usize = 256 << 20;
     config.link.max_message_size.min(STRANGER)
+}
+
+/// Ends a link at a time of the wall clock, if it has not ended before.
+async fn end_with_certificate(link: Arc<Link>, at: Duration) {
+    /// The wall clock may be set, so it is asked again.
+    const LOOK: Duration = Duration::from_secs(60);
+    loop {
+        let left = at.saturating_sub(clock::now().wall);
+        if left.is_zero() {
+            tracing::warn!(peer = %link.peer, "the certificate of the peer has expired: closing its link");
+            link.finish(CloseReason::EXPIRED);
+            link.close();
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(left.min(LOOK)) => {}
+            () = link.closed() => return,
+        }
+    }
 }
 
 /// What one link may hold of messages that are not whole yet. A client or peer chose whom it talks to;
@@ -437,15 +459,17 @@ pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<Notify>) {
     }
 }
 
-/// Whether this build can act in that role with these endpoints at all.
+/// Whether what the endpoints need is there: certificates and keys that cannot be used are an error of
+/// `open`, not of each attempt.
 pub(crate) fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
-    for target in config.connect.targets().chain(&config.listen.targets) {
-        if !is_supported(config, target) {
-            return Err(Error::Connect {
-                endpoint: target.endpoint.as_str().to_owned(),
-                reason: ConnectReason::Protocol(target.endpoint.protocol().to_owned()),
-            });
-        }
+    let name = |target: &Target| target.endpoint.as_str().to_owned();
+    for target in config.connect.targets() {
+        Io::check(target, &config.link)
+            .map_err(|reason| Error::Connect { endpoint: name(target), reason })?;
+    }
+    for target in &config.listen.targets {
+        Listener::check(target, &config.link)
+            .map_err(|reason| Error::Bind { endpoint: name(target), reason })?;
     }
     multicast::check(config)?;
     Ok(())

@@ -73,6 +73,14 @@ pub enum Error {
         /// Why.
         source: Arc<io::Error>,
     },
+    /// An endpoint of the configuration could not be listened on.
+    #[error("could not listen on {endpoint}: {reason}")]
+    Bind {
+        /// The endpoint.
+        endpoint: String,
+        /// Why.
+        reason: ConnectReason,
+    },
     /// The capture file could not be written.
     #[error("could not write the capture {path}: {source}")]
     Tap {
@@ -139,6 +147,12 @@ pub enum ConnectReason {
     /// The address could not be resolved.
     #[error("the address does not resolve")]
     Unresolved,
+    /// What is configured of certificates is of no use.
+    #[error("{0}")]
+    TlsSettings(#[from] crate::tls::TlsSettingsError),
+    /// TLS did not come about.
+    #[error("{0}")]
+    Tls(#[from] crate::tls::TlsFailure),
     /// This build does not speak the protocol of the endpoint.
     #[error("the protocol {0:?} is not supported")]
     Protocol(String),

@@ -6,6 +6,7 @@ use crate::{
     error::ConnectReason,
     io::Io,
     tap::TappedConnection,
+    tls::TlsFailure,
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
@@ -108,6 +109,7 @@ async fn run(
     let mut buf = BytesMut::new();
     let framer = StreamFramer::handshake();
     let mut contact = None;
+    let mut first = true;
     let (params, contact) = loop {
         wire.flush(&mut role).await?;
         let batch = loop {
@@ -120,8 +122,13 @@ async fn run(
                     return Err(error.into());
                 }
             }
-            wire.read(&mut buf).await?;
+            wire.read(&mut buf, first).await?;
+            // Seen at once, and not when the rest of the long batch that it seems to be does not come.
+            if first && TlsFailure::begins(&buf) {
+                return Err(TlsFailure::OnlyTls.into());
+            }
         };
+        first = false;
         match role.handle_batch(batch) {
             Ok(Step::Continue) => {
                 if let (Role::Opener(opener), Gate::Open(contacts)) = (&role, &gate)
@@ -183,13 +190,24 @@ fn close_reason(reason: &ConnectReason) -> CloseReason {
 }
 
 impl Wire {
-    /// Appends what comes next, at least a byte.
-    async fn read(&mut self, buf: &mut BytesMut) -> Result<(), ConnectReason> {
+    /// Appends what comes next, at least a byte. `first`: nothing came so far.
+    async fn read(&mut self, buf: &mut BytesMut, first: bool) -> Result<(), ConnectReason> {
         let before = buf.len();
         loop {
             buf.reserve(READ_BYTES);
             match self.io.try_read(buf) {
-                Ok(0) => return Err(ConnectReason::io(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) if first && matches!(self.io, Io::Tls(_)) => {
+                    let words = "it closed the connection without a word".to_owned();
+                    return Err(TlsFailure::Refused(words).into());
+                }
+                Ok(0) => {
+                    let words = if first {
+                        "the peer closed the connection at once: does it speak another protocol there?"
+                    } else {
+                        "the peer closed the connection within the handshake"
+                    };
+                    return Err(ConnectReason::io(io::Error::new(io::ErrorKind::UnexpectedEof, words)));
+                }
                 Ok(_) => break,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.io.readable().await.map_err(ConnectReason::io)?;
@@ -237,5 +255,6 @@ impl Wire {
             // Best effort: the connection is given up either way.
             let _ = self.write_batch(&zwire_proto::zenoh::link::close_batch(reason)).await;
         }
+        self.io.close();
     }
 }

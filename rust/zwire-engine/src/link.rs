@@ -112,6 +112,8 @@ struct Tx {
     /// It will look again without being told.
     awake: bool,
     last_push: Duration,
+    /// The connection holds something that it could not write.
+    unflushed: bool,
     dead: bool,
     pace: Pace,
 }
@@ -186,6 +188,7 @@ impl Link {
                 awake_until: Duration::ZERO,
                 awake: false,
                 last_push: Duration::ZERO,
+                unflushed: false,
                 dead: false,
                 pace,
             }),
@@ -296,7 +299,7 @@ impl Link {
             if tx.out.is_empty() {
                 self.refill(&mut tx);
             }
-            if tx.out.is_empty() {
+            if tx.out.is_empty() && !tx.unflushed {
                 tx.busy = false;
                 tx.pace.idle();
                 return;
@@ -306,6 +309,7 @@ impl Link {
             let (written, result) = self.write_some(&mut out);
             tx = self.tx.lock();
             tx.out = out;
+            tx.unflushed = matches!(result, Ok(false));
             if let Some(room) = tx.pace.wrote(clock::mono(), written, matches!(result, Ok(false))) {
                 self.io.set_room(room);
             }
@@ -607,6 +611,7 @@ impl Link {
             if let Some(tap) = &self.tap {
                 tap.close();
             }
+            self.io.close();
             self.close_wake.notify_waiters();
             self.tx_wake.notify_one();
             self.space.notify_all();

@@ -154,7 +154,7 @@ impl Session {
                     shared.adopt([task.abort_handle()]);
                 }
                 Err(reason) => {
-                    let error = Error::Connect { endpoint: target.endpoint.as_str().to_owned(), reason };
+                    let error = Error::Bind { endpoint: target.endpoint.as_str().to_owned(), reason };
                     if target.rules.exit_on_failure {
                         return Err(error);
                     }

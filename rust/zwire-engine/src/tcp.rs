@@ -47,10 +47,14 @@ pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectRea
 
 /// Options of the endpoint, or else those of all links.
 pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
-    if let Some(bytes) = target.options.so_sndbuf.or(link.so_sndbuf) {
+    let of_all = match target.endpoint.protocol() {
+        "tls" => (link.tls.so_sndbuf, link.tls.so_rcvbuf),
+        _ => (link.so_sndbuf, link.so_rcvbuf),
+    };
+    if let Some(bytes) = target.options.so_sndbuf.or(of_all.0) {
         socket.set_send_buffer_size(bytes as usize)?;
     }
-    if let Some(bytes) = target.options.so_rcvbuf.or(link.so_rcvbuf) {
+    if let Some(bytes) = target.options.so_rcvbuf.or(of_all.1) {
         socket.set_recv_buffer_size(bytes as usize)?;
     }
     if let Some(tos) = target.options.tos {

@@ -13,13 +13,17 @@ use pyo3::{
 };
 use std::path::Path;
 use zwire_engine::{
-    Error, RecvError,
+    ConnectReason, Error, RecvError,
     config::ConfigError,
     zmtp::{CloseReason, SocketError},
 };
 use zwire_proto::{
     DecodeError,
-    zenoh::{keyexpr::KeyExprError, session::SessionError},
+    zenoh::{
+        keyexpr::KeyExprError,
+        link::{AuthFailure, HandshakeError as OpenError},
+        session::SessionError,
+    },
     zmtp::{link::HandshakeError, wire::Mechanism},
     zre::node::NodeError,
 };
@@ -79,13 +83,14 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         | Error::Undeclared { .. } => raise(usage_error(py), message, None),
         Error::Config(error) => config(py, error),
         Error::Endpoint(_) => raise(invalid_value(py), message, None),
-        Error::Connect { endpoint, .. } | Error::Listen { endpoint, .. } => {
-            raise(connect_error(py), message, fields(py, "endpoint", endpoint))
+        Error::Connect { endpoint, reason } | Error::Bind { endpoint, reason } => {
+            no_link(py, message, Some(endpoint), reason)
         }
-        Error::NobodyFound { failures, .. } => {
-            let last = failures.last().map(|(endpoint, _)| endpoint.as_str());
-            raise(connect_error(py), message, fields(py, "endpoint", last))
-        }
+        Error::Listen { endpoint, .. } => raise(connect_error(py), message, fields(py, "endpoint", endpoint)),
+        Error::NobodyFound { failures, .. } => match failures.last() {
+            Some((endpoint, reason)) => no_link(py, message, Some(endpoint), reason),
+            None => raise(connect_error(py), message, fields(py, "endpoint", None::<&str>)),
+        },
         Error::TimedOut { after, .. } => {
             raise(timed_out(py), message, fields(py, "seconds", after.as_secs_f64()))
         }
@@ -101,6 +106,41 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Node(error) => node(py, error),
         _ => raise(transport_error(py), message, None),
     }
+}
+
+/// Why there is no link to or at an endpoint of Zenoh.
+fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &ConnectReason) -> PyErr {
+    let (class, word) = match reason {
+        ConnectReason::TlsSettings(error) => {
+            return raise(config_error(py), message, fields(py, "path", error.path()));
+        }
+        ConnectReason::Tls(failure) if failure.is_authentication() => {
+            (authentication_error(py), failure.word())
+        }
+        ConnectReason::Tls(failure) => (handshake_error(py), failure.word()),
+        ConnectReason::Handshake(OpenError::Auth(failure)) => (
+            authentication_error(py),
+            match failure {
+                AuthFailure::NotAsked => "not-asked",
+                AuthFailure::Missing | AuthFailure::MaybeDemanded => "demanded",
+                AuthFailure::Wrong | AuthFailure::Refused => "denied",
+            },
+        ),
+        ConnectReason::Handshake(error) => (
+            handshake_error(py),
+            match error {
+                OpenError::Closed { .. } | OpenError::Refused(_) => "refused",
+                OpenError::WrongNode { .. } => "wrong-node",
+                OpenError::ToSelf => "self",
+                _ => "protocol",
+            },
+        ),
+        _ => return raise(connect_error(py), message, fields(py, "endpoint", endpoint)),
+    };
+    let dict = PyDict::new(py);
+    let _ = dict.set_item("endpoint", endpoint);
+    let _ = dict.set_item("reason", word);
+    raise(class, message, Some(dict))
 }
 
 /// What an error of a socket of ZeroMQ means in Python.

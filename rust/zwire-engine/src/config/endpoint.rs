@@ -97,8 +97,16 @@ pub enum EndpointError {
         /// What would be right.
         expected: &'static str,
     },
+    /// A protocol that this build does not speak.
+    #[error("the protocol `{protocol}` is not supported by this build; it speaks {supported}")]
+    Protocol {
+        /// The protocol.
+        protocol: String,
+        /// What there is.
+        supported: String,
+    },
     /// A parameter that the protocol does not know.
-    #[error("config parameter `{key}` is unknown to {protocol}, did you mean `{nearest}`?")]
+    #[error("config parameter `{key}` is unknown to {protocol}, did you mean `{nearest}`? It knows {known}")]
     UnknownParameter {
         /// The protocol.
         protocol: String,
@@ -106,6 +114,8 @@ pub enum EndpointError {
         key: String,
         /// The known parameter that looks most like it.
         nearest: &'static str,
+        /// All that are known.
+        known: String,
     },
     /// Two parameters that exclude each other.
     #[error("config parameters `{first}` and `{second}` exclude each other")]

@@ -436,7 +436,6 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "transport/multicast/compression",
     "transport/link/tx/queue/allocation/mode",
     "transport/link/tx/threads",
-    "transport/link/tls",
     "transport/link/unixpipe",
     "transport/shared_memory",
     "transport/auth/pubkey",

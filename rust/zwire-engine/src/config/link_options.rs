@@ -5,20 +5,38 @@ use std::net::{IpAddr, SocketAddr};
 
 use zwire_proto::zenoh::{Priority, Reliability};
 
-use super::{ConnectRules, Endpoint, EndpointError, Part, nearest::nearest};
+use super::{ConnectRules, Endpoint, EndpointError, Part, TlsSettings, nearest::nearest, tls::TLS_CONFIG};
+use crate::io::PROTOCOLS;
 
-/// Config parameters that a TCP endpoint may have.
-const TCP_CONFIG: [&str; 9] = [
-    "bind",
-    "dscp",
-    "exit_on_failure",
-    "iface",
-    "retry_period_increase_factor",
-    "retry_period_init_ms",
-    "retry_period_max_ms",
-    "so_rcvbuf",
-    "so_sndbuf",
-];
+/// Config parameters of every endpoint.
+const RULES: &[&str] =
+    &["exit_on_failure", "retry_period_increase_factor", "retry_period_init_ms", "retry_period_max_ms"];
+
+/// Of links over IP.
+const IP: &[&str] = &["bind", "dscp", "iface"];
+
+/// Of links over TCP.
+const BUFFERS: &[&str] = &["so_rcvbuf", "so_sndbuf"];
+
+/// Of multicast groups.
+const GROUP: &[&str] = &["join", "ttl"];
+
+fn is_group(endpoint: &Endpoint) -> bool {
+    endpoint.address().parse().is_ok_and(|address: SocketAddr| address.ip().is_multicast())
+}
+
+/// The config parameters that a protocol knows, in groups; `None` for one that this build does not speak.
+fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
+    let protocol = endpoint.protocol();
+    let known: &[&[_]] = match protocol {
+        "udp" if is_group(endpoint) => &[RULES, IP, BUFFERS, GROUP],
+        // Datagrams have these buffers, too.
+        "tcp" | "udp" => &[RULES, IP, BUFFERS],
+        "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
+        _ => &[RULES],
+    };
+    PROTOCOLS.contains(&protocol).then_some(known)
+}
 
 /// What the parameters of one endpoint ask of its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,27 +59,32 @@ pub struct LinkOptions {
     pub join: Vec<IpAddr>,
     /// `#ttl=n`: how many routers of the network a datagram to a group may pass, and one.
     pub ttl: Option<u32>,
+    /// What it says of certificates.
+    pub tls: TlsSettings,
 }
 
 impl LinkOptions {
-    /// Reads the parameters. TCP endpoints must not have others; what other protocols define is
-    /// left to them.
+    /// Reads the parameters.
     ///
     /// # Errors
-    /// A parameter that is unknown or has a value of no use.
+    /// A protocol that this build does not speak, a parameter that it does not know or that has a value
+    /// of no use.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        // Both take the same, but for groups.
-        if matches!(endpoint.protocol(), "tcp" | "udp") {
-            let group = || endpoint.address().parse().is_ok_and(|a: SocketAddr| a.ip().is_multicast());
-            for (key, _) in endpoint.config() {
-                let of_group = || matches!(key, "join" | "ttl") && endpoint.protocol() == "udp" && group();
-                if !TCP_CONFIG.contains(&key) && !of_group() {
-                    return Err(EndpointError::UnknownParameter {
-                        protocol: endpoint.protocol().to_owned(),
-                        key: key.to_owned(),
-                        nearest: nearest(key, &TCP_CONFIG).unwrap_or_default(),
-                    });
-                }
+        let protocol = endpoint.protocol();
+        let known = known(endpoint).ok_or_else(|| EndpointError::Protocol {
+            protocol: protocol.to_owned(),
+            supported: PROTOCOLS.join(", "),
+        })?;
+        for (key, _) in endpoint.config() {
+            if !known.iter().any(|group| group.contains(&key)) {
+                let mut known = known.concat();
+                known.sort_unstable();
+                return Err(EndpointError::UnknownParameter {
+                    protocol: protocol.to_owned(),
+                    key: key.to_owned(),
+                    nearest: nearest(key, &known).unwrap_or_default(),
+                    known: known.join(", "),
+                });
             }
         }
         let options = Self {
@@ -90,6 +113,7 @@ impl LinkOptions {
             ttl: config(endpoint, "ttl", "1 to 255", |text| {
                 text.parse().ok().filter(|ttl| (1..=255).contains(ttl))
             })?,
+            tls: TlsSettings::of(endpoint)?,
         };
         if options.interface.is_some() && options.bind.is_some() {
             return Err(EndpointError::Conflict { first: "iface", second: "bind" });
@@ -163,7 +187,7 @@ fn metadata<T>(
     parameter(endpoint.metadata_value(key), Part::Metadata, key, expected, parse)
 }
 
-fn config<T>(
+pub(super) fn config<T>(
     endpoint: &Endpoint,
     key: &'static str,
     expected: &'static str,
@@ -230,7 +254,26 @@ mod tests {
         assert_eq!(e, EndpointError::Conflict { first: "iface", second: "bind" });
         let e = options("tcp/a#ifcae=lo").unwrap_err().to_string();
         assert!(e.contains("`ifcae`") && e.contains("`iface`"), "{e}");
-        assert!(options("quic/a#multistream=1").is_ok(), "left to the protocol");
+        assert!(e.contains("so_sndbuf"), "the others are named: {e}");
+    }
+
+    #[test]
+    fn protocols_that_this_build_does_not_speak_are_named() {
+        for text in ["vsock/1:2", "unixpipe/a", "serial/ttyS0", "tpc/a:1"] {
+            let e = options(text).unwrap_err();
+            assert!(matches!(e, EndpointError::Protocol { .. }), "{e}");
+            let (e, protocol) = (e.to_string(), text.split('/').next().unwrap());
+            assert!(e.contains(protocol) && e.contains("tcp, "), "{e}");
+        }
+    }
+
+    #[test]
+    fn each_protocol_has_its_own_parameters() {
+        let e = options("unixsock-stream//tmp/a#iface=lo").unwrap_err().to_string();
+        assert!(e.contains("unknown to unixsock-stream") && e.contains("retry_period_init_ms"), "{e}");
+        for protocol in PROTOCOLS {
+            assert!(options(&format!("{protocol}/a#retry_period_init_ms=5")).is_ok());
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tls;
 mod tree;
 mod typed;
 mod values;
@@ -26,6 +27,7 @@ pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
 pub use error::ConfigError;
 pub use keys::{KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
 pub use link_options::LinkOptions;
+pub use tls::{Pem, TlsSettings};
 pub use tree::{Config, ENV, ENV_OVERRIDE};
 pub use typed::*;
 pub(crate) use values::parse_interfaces;

@@ -9,8 +9,8 @@ use zwire_proto::zenoh::{Priority, WhatAmI};
 use super::{
     AdminSpace, Aggregation, AutoConnect, Budget, Config, ConfigError, Connect, ConnectRules, Endpoint,
     EndpointError, Gossip, Handler, KEYS, Key, Link, LinkOptions, Listen, Local, Multicast,
-    MulticastScouting, NodeConfig, Retry, ReturnConditions, Roles, Scouting, Secret, SnResolution, Target,
-    TargetGroup, Timestamping, Unicast, UserPassword, tree, values,
+    MulticastScouting, NodeConfig, Pem, Retry, ReturnConditions, Roles, Scouting, Secret, SnResolution,
+    Target, TargetGroup, Timestamping, TlsSettings, Unicast, UserPassword, tree, values,
 };
 
 type Result<T> = core::result::Result<T, ConfigError>;
@@ -317,7 +317,52 @@ impl Reader<'_> {
             max_message_size: self.int("transport/link/rx/max_message_size")?,
             so_sndbuf: self.optional_int("transport/link/tcp/so_sndbuf")?,
             so_rcvbuf: self.optional_int("transport/link/tcp/so_rcvbuf")?,
+            tls: self.tls()?,
         })
+    }
+
+    fn tls(&self) -> Result<TlsSettings> {
+        Ok(TlsSettings {
+            root_ca_certificate: self.pem(
+                "transport/link/tls/root_ca_certificate",
+                "transport/link/tls/root_ca_certificate_base64",
+            )?,
+            listen_certificate: self.pem(
+                "transport/link/tls/listen_certificate",
+                "transport/link/tls/listen_certificate_base64",
+            )?,
+            listen_private_key: self.pem(
+                "transport/link/tls/listen_private_key",
+                "transport/link/tls/listen_private_key_base64",
+            )?,
+            connect_certificate: self.pem(
+                "transport/link/tls/connect_certificate",
+                "transport/link/tls/connect_certificate_base64",
+            )?,
+            connect_private_key: self.pem(
+                "transport/link/tls/connect_private_key",
+                "transport/link/tls/connect_private_key_base64",
+            )?,
+            enable_mtls: Some(self.bool("transport/link/tls/enable_mtls")?),
+            verify_name_on_connect: Some(self.bool("transport/link/tls/verify_name_on_connect")?),
+            close_link_on_expiration: Some(self.bool("transport/link/tls/close_link_on_expiration")?),
+            handshake_timeout: None,
+            so_sndbuf: self.optional_int("transport/link/tls/so_sndbuf")?,
+            so_rcvbuf: self.optional_int("transport/link/tls/so_rcvbuf")?,
+        })
+    }
+
+    fn pem(&self, file: &'static str, base64: &'static str) -> Result<Option<Pem>> {
+        match (self.text(file)?, self.text(base64)?) {
+            (None, None) => Ok(None),
+            (Some(path), None) => Ok(Some(Pem::File(path.into()))),
+            (None, Some(text)) => Ok(Some(Pem::Base64(Secret::new(text)))),
+            (Some(_), Some(_)) => Err(ConfigError::Conflict {
+                first: file,
+                second: base64,
+                rule: "only one of them can be set",
+            }),
+        }
     }
 
     fn usrpwd(&self) -> Result<UserPassword> {
@@ -363,9 +408,7 @@ fn budget(ms: i64) -> Budget {
 
 fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, link: &Link) -> Result<Target> {
     let wrap = |source: EndpointError| ConfigError::Endpoint { path: path.to_owned(), source };
-    let mut options = LinkOptions::of(&endpoint).map_err(wrap)?;
-    options.so_sndbuf = options.so_sndbuf.or(link.so_sndbuf);
-    options.so_rcvbuf = options.so_rcvbuf.or(link.so_rcvbuf);
+    let options = LinkOptions::of(&endpoint).map_err(wrap)?;
     let rules = rules.overridden_by(&endpoint).map_err(wrap)?;
     if let Some(allowed) = &link.protocols
         && !allowed.iter().any(|protocol| protocol == endpoint.protocol())

@@ -421,7 +421,8 @@ fn everything_can_be_set() {
     assert_eq!(c.namespace.unwrap().as_str(), "fleet/7");
     let target = c.connect.targets().next().unwrap();
     assert_eq!(target.endpoint.address(), "127.0.0.1:7447");
-    assert_eq!((target.options.so_sndbuf, target.options.so_rcvbuf), (Some(4096), Some(2)));
+    assert_eq!(target.options.so_sndbuf, Some(4096));
+    assert_eq!((c.link.so_sndbuf, c.link.so_rcvbuf), (Some(1), Some(2)));
     assert_eq!(target.rules.budget, Budget::Within(Duration::from_millis(250)));
     assert_eq!(target.rules.retry.delay(9), Duration::from_millis(20));
     assert_eq!(c.scouting.multicast.interfaces, ["lo", "eth0"]);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
 
-use super::{Endpoint, LinkOptions};
+use super::{Endpoint, LinkOptions, TlsSettings};
 
 /// The configuration of one node, after every check.
 ///
@@ -399,9 +399,17 @@ pub struct Link {
     pub so_sndbuf: Option<u32>,
     /// `SO_RCVBUF` of TCP links, unless their endpoint has its own.
     pub so_rcvbuf: Option<u32>,
+    /// `transport/link/tls/*`; endpoints may have their own.
+    pub tls: TlsSettings,
 }
 
 impl Link {
+    /// What TLS does at an endpoint with these options.
+    #[must_use]
+    pub fn tls_at(&self, options: &LinkOptions) -> TlsSettings {
+        options.tls.or(&self.tls)
+    }
+
     /// The pause between keep-alives.
     #[must_use]
     pub fn keep_alive_interval(&self) -> Duration {

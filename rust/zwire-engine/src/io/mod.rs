@@ -8,6 +8,7 @@
 
 mod group;
 mod message;
+mod tls;
 mod udp;
 #[cfg(unix)]
 mod unix;
@@ -16,8 +17,10 @@ use crate::{
     config::{Link, Target},
     error::ConnectReason,
     gather, tcp,
+    tls::TlsFailure,
 };
 use bytes::{Bytes, BytesMut};
+use core::time::Duration;
 use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,6 +30,7 @@ pub(crate) use group::{Group, group_of};
 pub(crate) const PROTOCOLS: &[&str] = &[
     "tcp",
     "udp",
+    tls::PROTOCOL,
     #[cfg(unix)]
     unix::PROTOCOL,
 ];
@@ -37,6 +41,7 @@ pub(crate) enum Io {
     Udp(udp::Udp),
     /// A multicast group, which is heard by other means.
     Group(Box<Group>),
+    Tls(Box<tls::Stream>),
     #[cfg(unix)]
     Unix(unix::Stream),
 }
@@ -71,9 +76,21 @@ impl Io {
         match target.endpoint.protocol() {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
             "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
+            tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::Stream::connect(target, link).await?))),
             #[cfg(unix)]
             unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
             other => Err(ConnectReason::Protocol(other.to_owned())),
+        }
+    }
+
+    /// Whether a link to `target` has what it needs, as far as it can be known without a network.
+    ///
+    /// # Errors
+    /// What is missing or of no use.
+    pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+        match target.endpoint.protocol() {
+            tls::PROTOCOL => tls::check_connect(target, link),
+            _ => Ok(()),
         }
     }
 
@@ -87,6 +104,7 @@ impl Io {
             Self::Tcp(stream) => stream.try_read_buf(buf),
             Self::Udp(socket) => socket.try_read(buf),
             Self::Group(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Self::Tls(stream) => stream.try_read(buf),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_read(buf),
         }
@@ -106,6 +124,7 @@ impl Io {
             Self::Tcp(stream) => gather::write(|slices| stream.try_write_vectored(slices), out, progress),
             Self::Udp(socket) => socket.try_write(out, progress),
             Self::Group(group) => group.try_write(out, progress),
+            Self::Tls(stream) => stream.try_write(out, progress),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_write(out, progress),
         }
@@ -120,6 +139,7 @@ impl Io {
             Self::Tcp(stream) => stream.readable().await,
             Self::Udp(socket) => socket.readable().await,
             Self::Group(_) => core::future::pending().await,
+            Self::Tls(stream) => stream.readable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.readable().await,
         }
@@ -134,6 +154,7 @@ impl Io {
             Self::Tcp(stream) => stream.writable().await,
             Self::Udp(socket) => socket.writable().await,
             Self::Group(group) => group.writable().await,
+            Self::Tls(stream) => stream.writable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.writable().await,
         }
@@ -143,11 +164,28 @@ impl Io {
     pub(crate) fn set_room(&self, bytes: u32) {
         match self {
             Self::Tcp(stream) => tcp::set_room(stream, bytes),
+            Self::Tls(stream) => tcp::set_room(stream.socket(), bytes),
             // Datagrams are sent as they come.
             Self::Udp(_) | Self::Group(_) => {}
             // The buffers of the other end are all that there is.
             #[cfg(unix)]
             Self::Unix(_) => {}
+        }
+    }
+
+    /// The link is given up: says so in the protocol that carries it, if there is one and it can be done
+    /// at once.
+    pub(crate) fn close(&self) {
+        if let Self::Tls(stream) = self {
+            stream.close();
+        }
+    }
+
+    /// When the link has to end with a certificate, in time of the wall clock since 1970.
+    pub(crate) const fn expires(&self) -> Option<Duration> {
+        match self {
+            Self::Tls(stream) => stream.expires(),
+            _ => None,
         }
     }
 
@@ -185,6 +223,7 @@ impl Io {
             Self::Tcp(stream) => Ok(Ends::of_addresses("tcp", stream.local_addr()?, stream.peer_addr()?)),
             Self::Udp(socket) => Ok(socket.ends()),
             Self::Group(group) => Ok(group.ends()),
+            Self::Tls(stream) => stream.ends(),
             #[cfg(unix)]
             Self::Unix(stream) => Ok(stream.ends()),
         }
@@ -195,6 +234,7 @@ impl Io {
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Udp(Box<udp::Listener>),
+    Tls(tls::Listener),
     #[cfg(unix)]
     Unix(unix::Listener),
 }
@@ -231,6 +271,14 @@ impl Listener {
                 let locator = locator(target, &listener.local().to_string());
                 Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
             }
+            tls::PROTOCOL => {
+                let listener = tls::Listener::bind(target, link).await?;
+                let port = listener.port().map_err(ConnectReason::io)?;
+                // A name stays one: it is what the certificate is for.
+                let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
+                let locator = locator(target, &format!("{host}:{port}"));
+                Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
+            }
             #[cfg(unix)]
             unix::PROTOCOL => {
                 let (listener, guard) = unix::Listener::bind(target).await?;
@@ -244,6 +292,17 @@ impl Listener {
         }
     }
 
+    /// Whether a listener at `target` has what it needs, as far as it can be known without a network.
+    ///
+    /// # Errors
+    /// What is missing or of no use.
+    pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+        match target.endpoint.protocol() {
+            tls::PROTOCOL => tls::check_listen(target, link),
+            _ => Ok(()),
+        }
+    }
+
     /// The next connection. Nothing that it has to say was waited for.
     ///
     /// # Errors
@@ -252,6 +311,9 @@ impl Listener {
         match self {
             Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
             Self::Udp(listener) => listener.accept().await.map(|socket| Incoming::Ready(Io::Udp(socket))),
+            Self::Tls(listener) => {
+                listener.accept().await.map(|(socket, acceptor)| Incoming::Tls(socket, acceptor))
+            }
             #[cfg(unix)]
             Self::Unix(listener) => listener.accept().await.map(|stream| Incoming::Ready(Io::Unix(stream))),
         }
@@ -263,6 +325,7 @@ pub(crate) enum Incoming {
     /// It can be used as it is.
     Ready(Io),
     Tcp(TcpStream),
+    Tls(TcpStream, Arc<tls::Acceptor>),
 }
 
 impl Incoming {
@@ -270,7 +333,6 @@ impl Incoming {
     ///
     /// # Errors
     /// Why it is of no use.
-    #[allow(clippy::unused_async, reason = "some have a handshake of their own")]
     pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
         match self {
             Self::Ready(io) => Ok(io),
@@ -278,6 +340,7 @@ impl Incoming {
                 tcp::established(&stream).map_err(ConnectReason::io)?;
                 Ok(Io::Tcp(stream))
             }
+            Self::Tls(socket, acceptor) => Ok(Io::Tls(Box::new(acceptor.accept(socket).await?))),
         }
     }
 }
@@ -290,7 +353,11 @@ fn locator(target: &Target, address: &str) -> String {
 }
 
 impl ConnectReason {
+    /// What an error of a connection means; TLS has some of its own.
     pub(crate) fn io(error: io::Error) -> Self {
-        Self::Io(Arc::new(error))
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>()) {
+            Some(failure) => Self::Tls(failure.clone()),
+            None => Self::Io(Arc::new(error)),
+        }
     }
 }

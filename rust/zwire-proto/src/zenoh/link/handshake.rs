@@ -227,6 +227,12 @@ pub enum AuthFailure {
     /// Unknown user or wrong password.
     #[error("unknown user or wrong password")]
     Wrong,
+    /// The acceptor has seen them and closed.
+    #[error("the peer does not accept user or password")]
+    Refused,
+    /// The opener has none and the acceptor closes without saying why, as one that demands them does.
+    #[error("the peer closed without saying why; it may demand user and password")]
+    MaybeDemanded,
 }
 
 impl HandshakeError {
@@ -239,6 +245,8 @@ impl HandshakeError {
             Self::Decode(DecodeError { kind: DecodeErrorKind::ConflictingExtension { .. }, .. }) => {
                 Some(CloseReason::GENERIC)
             }
+            // The peer has closed already.
+            Self::Auth(AuthFailure::Refused | AuthFailure::MaybeDemanded) => None,
             Self::Decode(_)
             | Self::Framing(_)
             | Self::Unexpected { .. }

@@ -38,7 +38,7 @@ pub use super::Remote;
 pub use announce::JOIN_GAP;
 pub use auth::Credentials;
 pub use framer::{StreamFramer, close_batch, frame_batch};
-pub use handshake::{Acceptor, HandshakeConfig, HandshakeError, Opener, Step};
+pub use handshake::{Acceptor, AuthFailure, HandshakeConfig, HandshakeError, Opener, Step};
 pub use qos_link::QosLink;
 pub use rx::{LinkRx, Progress, RxConfig, RxStats};
 pub use tx::{Discarded, LinkTx, PushError, TxConfig, TxStats};

@@ -8,7 +8,7 @@ use crate::{
     limits::MAX_BATCH_SIZE,
     zenoh::{
         link::{LinkParams, QosLink, Remote, auth, sn},
-        wire::{ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
+        wire::{CloseReason, ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
     },
 };
 use bytes::Bytes;
@@ -71,9 +71,7 @@ impl Opener {
         let state = core::mem::replace(&mut self.state, State::Over);
         match (decode(&batch)?, state) {
             // An opener just closes its connection.
-            (TransportMessage::Close(close), _) => {
-                Err(HandshakeError::Closed { reason: close.reason, echo: false })
-            }
+            (TransportMessage::Close(close), state) => Err(self.closed(close.reason, &state)),
             (TransportMessage::Init(mut init), State::InitAck) if init.cookie.is_some() => {
                 let cookie = init.cookie.take().unwrap_or_default();
                 let (params, auth) = self.agree(&init)?;
@@ -98,6 +96,20 @@ impl Opener {
                 };
                 Err(HandshakeError::Unexpected { expected, got: name(&message) })
             }
+        }
+    }
+
+    /// The acceptor closes instead of going on. What it thinks of credentials it does not say
+    /// (`zenoh-behaviour` 7.2).
+    fn closed(&self, reason: CloseReason, state: &State) -> HandshakeError {
+        match (state, &self.config.credentials) {
+            (State::OpenAck(_), Some(_)) if reason == CloseReason::GENERIC => {
+                HandshakeError::Auth(AuthFailure::Refused)
+            }
+            (State::InitAck, None) if reason == CloseReason::GENERIC => {
+                HandshakeError::Auth(AuthFailure::MaybeDemanded)
+            }
+            _ => HandshakeError::Closed { reason, echo: false },
         }
     }
 

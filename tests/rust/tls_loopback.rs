@@ -1,0 +1,299 @@
+//! TLS: sessions of ours, and what they say when certificates, names or protocols do not fit.
+
+mod links;
+
+use links::{QUIET, Scratch, WAIT, carries_everything, client, hub, put, try_client, try_open};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+use zwire_engine::{ConnectReason, Error, Session, TlsFailure};
+
+/// An authority and the certificates that it makes, in a directory of the test.
+struct Authority {
+    scratch: Scratch,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        fs::write(scratch.0.join("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        Self { scratch, issuer: Issuer::new(params, key) }
+    }
+
+    fn path(&self, file: &str) -> String {
+        self.scratch.0.join(file).display().to_string()
+    }
+
+    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) {
+        let mut params =
+            CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.scratch.0.join(format!("{name}.pem")), certificate.pem()).unwrap();
+        fs::write(self.scratch.0.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+
+    /// Settings of a listener with that certificate.
+    fn listener(&self, name: &str, extra: &str) -> String {
+        format!(
+            "transport: {{link: {{tls: {{root_ca_certificate: '{}', listen_certificate: '{}', \
+             listen_private_key: '{}', {extra}}}}}}}",
+            self.path("ca.pem"),
+            self.path(&format!("{name}.pem")),
+            self.path(&format!("{name}.key")),
+        )
+    }
+
+    /// Settings of somebody who connects.
+    fn connector(&self, extra: &str) -> String {
+        format!("transport: {{link: {{tls: {{root_ca_certificate: '{}', {extra}}}}}}}", self.path("ca.pem"))
+    }
+
+    /// Shows that certificate when connecting.
+    fn shows(&self, name: &str) -> String {
+        let (certificate, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
+        format!("enable_mtls: true, connect_certificate: '{certificate}', connect_private_key: '{key}'")
+    }
+}
+
+const EXPIRED: fn(&mut CertificateParams) = |params| {
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2021, 1, 1);
+};
+
+fn reason(session: Result<Session, Error>) -> ConnectReason {
+    match session.err().expect("a refusal") {
+        Error::Connect { reason, .. } | Error::Bind { reason, .. } => reason,
+        other => panic!("{other}"),
+    }
+}
+
+fn failure(session: Result<Session, Error>) -> TlsFailure {
+    match reason(session) {
+        ConnectReason::Tls(failure) => failure,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn tls_carries_everything() {
+    let ca = Authority::new("tls-carry");
+    ca.issue("node", |_| ());
+    carries_everything("tls/localhost:0", &ca.listener("node", ""), &ca.connector(""));
+}
+
+#[test]
+fn both_sides_show_certificates() {
+    let ca = Authority::new("tls-mutual");
+    ca.issue("node", |_| ());
+    ca.issue("robot", |_| ());
+    let listener = ca.listener("node", "enable_mtls: true");
+    carries_everything("tls/127.0.0.1:0", &listener, &ca.connector(&ca.shows("robot")));
+}
+
+#[test]
+fn an_endpoint_has_settings_of_its_own() {
+    let ca = Authority::new("tls-endpoint");
+    ca.issue("n", |_| ());
+    let (chain, key, root) = (ca.path("n.pem"), ca.path("n.key"), ca.path("ca.pem"));
+    let hub =
+        hub(&format!("tls/localhost:0#listen_certificate_file={chain};listen_private_key_file={key}"), "");
+    client(&format!("{}#root_ca_certificate_file={root}", hub.listening()[0]), "");
+    let raw = fs::read_to_string(&root).unwrap();
+    let base64 = data_encoding::BASE64.encode(raw.as_bytes());
+    let tls = format!("transport: {{link: {{tls: {{root_ca_certificate_base64: '{base64}'}}}}}}");
+    client(&hub.listening()[0], &tls);
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said() {
+    let ca = Authority::new("tls-wrong");
+    ca.issue("node", |_| ());
+    ca.issue("old", EXPIRED);
+    ca.issue("other", |params| {
+        *params = CertificateParams::new(vec!["elsewhere".to_owned()]).unwrap();
+    });
+    let stranger = Authority::new("tls-stranger");
+    let expired = hub("tls/localhost:0", &ca.listener("old", ""));
+    assert_eq!(failure(try_client(&expired.listening()[0], &ca.connector(""))), TlsFailure::Expired);
+    let node = hub("tls/localhost:0", &ca.listener("node", ""));
+    let unknown = failure(try_client(&node.listening()[0], &stranger.connector("")));
+    assert_eq!(unknown, TlsFailure::UnknownAuthority);
+    let other = hub("tls/localhost:0", &ca.listener("other", ""));
+    let endpoint = &other.listening()[0];
+    let TlsFailure::Name { expected, presented } = failure(try_client(endpoint, &ca.connector(""))) else {
+        panic!("another failure");
+    };
+    assert!(expected == "localhost" && presented.contains("elsewhere"), "{expected} {presented}");
+    // The name does not matter where nobody asks for it; authority and time still do.
+    client(endpoint, &ca.connector("verify_name_on_connect: false"));
+    let anybody = "verify_name_on_connect: false";
+    assert_eq!(failure(try_client(&expired.listening()[0], &ca.connector(anybody))), TlsFailure::Expired);
+    let unknown = failure(try_client(endpoint, &stranger.connector(anybody)));
+    assert_eq!(unknown, TlsFailure::UnknownAuthority);
+}
+
+#[test]
+fn a_listener_refuses_certificates_and_says_why() {
+    let ca = Authority::new("tls-clients");
+    for name in ["node", "robot"] {
+        ca.issue(name, |_| ());
+    }
+    ca.issue("old", EXPIRED);
+    let stranger = Authority::new("tls-clients-stranger");
+    stranger.issue("thief", |_| ());
+    let hub = hub("tls/localhost:0", &ca.listener("node", "enable_mtls: true"));
+    let endpoint = &hub.listening()[0];
+    for (shows, word) in [
+        (String::new(), "demands a certificate"),
+        (ca.shows("old"), "our certificate has expired"),
+        (stranger.shows("thief"), "does not know the authority"),
+    ] {
+        let start = Instant::now();
+        let refused = failure(try_client(endpoint, &ca.connector(&shows)));
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        assert!(matches!(&refused, TlsFailure::Refused(said) if said.contains(word)), "{word}: {refused}");
+    }
+    client(endpoint, &ca.connector(&ca.shows("robot")));
+}
+
+#[test]
+fn settings_of_no_use_are_errors_of_open() {
+    let ca = Authority::new("tls-settings");
+    ca.issue("node", |_| ());
+    ca.issue("other", |_| ());
+    let open = |extra: &str| {
+        let extra = format!("transport: {{link: {{tls: {{{extra}}}}}}}");
+        try_open(&format!("{{mode: 'peer', listen: {{endpoints: ['tls/localhost:0']}}, {QUIET}, {extra}}}"))
+    };
+    let (chain, key, wrong) = (ca.path("node.pem"), ca.path("node.key"), ca.path("other.key"));
+    for (extra, words) in [
+        (String::new(), vec!["could not listen on tls/localhost:0", "tls/listen_certificate is not set"]),
+        (format!("listen_certificate: '{chain}'"), vec!["tls/listen_private_key is not set"]),
+        (
+            "listen_certificate: '/nowhere/at.all'".to_owned(),
+            vec!["listen_certificate: /nowhere/at.all: No such"],
+        ),
+        (format!("listen_certificate: '{key}', listen_private_key: '{key}'"), vec!["no certificate in it"]),
+        (
+            format!("listen_certificate: '{chain}', listen_private_key: '{chain}'"),
+            vec!["listen_private_key: "],
+        ),
+        (
+            format!("listen_certificate: '{chain}', listen_private_key: '{wrong}'"),
+            vec!["listen_private_key: "],
+        ),
+        (
+            format!("listen_certificate: '{chain}', listen_private_key: '{key}', enable_mtls: true"),
+            vec!["root_ca_certificate is not set"],
+        ),
+        (
+            format!("listen_certificate: '{chain}', listen_private_key_base64: '%'"),
+            vec!["listen_private_key: "],
+        ),
+    ] {
+        let error = open(&extra).err().expect(&extra).to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{extra}: {error}");
+    }
+    let error = try_client("tls/localhost:1", "").err().unwrap().to_string();
+    assert!(
+        error.contains("could not connect to tls/localhost:1") && error.contains("root_ca_certificate"),
+        "{error}"
+    );
+}
+
+#[test]
+fn plain_and_tls_recognise_each_other() {
+    let ca = Authority::new("tls-plain");
+    ca.issue("node", |_| ());
+    let tls = hub("tls/127.0.0.1:0", &ca.listener("node", ""));
+    let plain = hub("tcp/127.0.0.1:0", "");
+    let start = Instant::now();
+    let to_tls = tls.listening()[0].replace("tls/", "tcp/");
+    assert_eq!(failure(try_client(&to_tls, "")), TlsFailure::OnlyTls);
+    let to_plain = plain.listening()[0].replace("tcp/", "tls/");
+    assert_eq!(failure(try_client(&to_plain, &ca.connector(""))), TlsFailure::Closed);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// Somebody who answers nothing, or anything but TLS, costs one handshake at most.
+#[test]
+fn rude_peers_are_left_in_time() {
+    let ca = Authority::new("tls-rude");
+    ca.issue("node", |_| ());
+    let limit = "#tls_handshake_timeout_ms=300";
+    let hub = hub(&format!("tls/127.0.0.1:0{limit}"), &ca.listener("node", ""));
+    let address = hub.listening()[0].replace("tls/", "");
+    let descriptors = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = descriptors();
+    let start = Instant::now();
+    let mut rude: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for (i, stream) in rude.iter_mut().enumerate() {
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        match i % 4 {
+            0 => {}
+            1 => stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap(),
+            // The beginning of a ClientHello that never ends.
+            2 => stream.write_all(&[0x16, 0x03, 0x01, 0x01, 0x00, 0x01]).unwrap(),
+            _ => stream.write_all(&[0xff; 2000]).unwrap(),
+        }
+    }
+    for stream in &mut rude {
+        // An alert or nothing, then the end.
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.len() < 64, "{answer:?}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    drop(rude);
+    let end = Instant::now() + WAIT;
+    while descriptors() > before {
+        assert!(Instant::now() < end, "{} descriptors, {before} before", descriptors());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // A listener that never speaks.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("tls/{}{limit}", silent.local_addr().unwrap());
+    let start = Instant::now();
+    let silence = TlsFailure::Silent(Duration::from_millis(300));
+    assert_eq!(failure(try_client(&endpoint, &ca.connector(""))), silence);
+    assert!(start.elapsed() < Duration::from_secs(2));
+    client(&hub.listening()[0], &ca.connector(""));
+}
+
+#[test]
+fn a_link_ends_with_its_certificate() {
+    let ca = Authority::new("tls-expiry");
+    ca.issue("short", |params| {
+        // Certificates count in whole seconds.
+        params.not_after = (std::time::SystemTime::now() + Duration::from_secs(3)).into();
+    });
+    let hub = hub("tls/localhost:0", &ca.listener("short", ""));
+    let endpoint = &hub.listening()[0];
+    let lasting = client(endpoint, &ca.connector(""));
+    let ending = client(endpoint, &ca.connector("close_link_on_expiration: true"));
+    let (lasting_link, link) = (lasting.links()[0].clone(), ending.links()[0].clone());
+    let end = Instant::now() + WAIT;
+    while !link.is_closed() {
+        assert!(Instant::now() < end, "the link outlives its certificate");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!lasting_link.is_closed(), "nobody asked for that");
+    put(&lasting, "links/x", b"still here".to_vec());
+}
