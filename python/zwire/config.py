@@ -562,6 +562,10 @@ class SessionConfig:
     """Capture file (pcap) that gets everything that crosses the wire. Default ``None``. An existing file is
     replaced; two sessions must not share one."""
 
+    max_drift_ms: int = _key("zwire/timestamping/max_drift_ms", 500)
+    """How far ahead of the own clock a time stamp may lie. Milliseconds, 0 to 4294967295; default 500.
+    Beyond it is from too far in the future, see :class:`Timestamping`."""
+
     idle_close_ms: int = _key("zwire/idle_close_ms", 30000)
     """When a session that Spark tasks share closes for want of use. Milliseconds, 0 to 4294967295; default
     30000, 0 means never. Spark ends an idle worker after 60 s without a word to anybody."""

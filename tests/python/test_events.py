@@ -100,6 +100,7 @@ def test_a_client_reconnects(router):
         assert change == "disconnected"
         # A process that is killed ends its connections, or resets those in which something was left.
         assert reason in ("lost", "io")
+        router.wait(PATIENCE)
         with opened("router", listen=[router.endpoint]):
             assert until(2) == ("reconnected", None)
         assert until(3) == ("disconnected", "closed-by-peer")

@@ -118,6 +118,8 @@ impl Effects {
 pub(crate) enum Heard {
     /// It has told what it had to tell at first.
     Ready(ZenohId),
+    /// Time stamps of its clock lie too far in the future; they came from a neighbour, or from here.
+    Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: core::time::Duration, dropped: bool },
     /// A neighbour told of it.
     Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
 }
@@ -174,6 +176,25 @@ pub(crate) struct NodeSide {
 impl NodeSide {
     pub(crate) fn new(node: Node) -> Self {
         Self { node, links: HashMap::new(), next_face: LOCAL.0 + 1 }
+    }
+
+    /// Takes what the node has to say of others.
+    fn hear(&mut self, effects: &mut Effects) {
+        while let Some(event) = self.node.poll_event() {
+            match event {
+                NodeEvent::Ready { face } => {
+                    let link = self.links.get(&face);
+                    effects.events.extend(link.map(|l| Heard::Ready(l.params.remote.zid)));
+                }
+                NodeEvent::Discovered { zid, whatami, locators } => {
+                    effects.events.push(Heard::Of { zid, whatami, locators });
+                }
+                NodeEvent::ClockAhead { clock, face, ahead, dropped } => {
+                    let via = self.node.remote(face).map(|remote| remote.zid);
+                    effects.events.push(Heard::Ahead { clock, via, ahead, dropped });
+                }
+            }
+        }
     }
 
     pub(crate) fn new_face(&mut self) -> FaceId {
@@ -359,17 +380,7 @@ impl Core {
                             tracing::warn!(%error, "the node refused a message of its own session");
                         }
                     }
-                    while let Some(event) = side.node.poll_event() {
-                        match event {
-                            NodeEvent::Ready { face } => {
-                                let link = side.links.get(&face);
-                                effects.events.extend(link.map(|l| Heard::Ready(l.params.remote.zid)));
-                            }
-                            NodeEvent::Discovered { zid, whatami, locators } => {
-                                effects.events.push(Heard::Of { zid, whatami, locators });
-                            }
-                        }
-                    }
+                    side.hear(effects);
                     side.node.take_transmits(&mut self.from_node);
                     quiet &= self.from_node.is_empty();
                     for (face, message, reliability) in self.from_node.drain(..) {
@@ -449,6 +460,13 @@ impl Core {
                     *slot = Some(end);
                 }
             }
+        }
+    }
+
+    /// What data may have made the node say.
+    pub(crate) fn hear(&mut self, effects: &mut Effects) {
+        if let Side::Node(side) = &mut self.side {
+            side.hear(effects);
         }
     }
 

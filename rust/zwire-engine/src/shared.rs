@@ -110,6 +110,7 @@ impl Shared {
                 queries_default_timeout: config.queries_default_timeout,
                 namespace: config.namespace.clone(),
                 timestamping: config.timestamping.enabled,
+                max_drift: config.timestamping.max_drift,
                 ..SessionConfig::new(zid)
             });
             let side = match config.mode {
@@ -122,6 +123,7 @@ impl Shared {
                 Some(mode) => Side::Node(Box::new(NodeSide::new(Node::new(RoutingConfig {
                     timestamping: config.timestamping.enabled,
                     drop_future_timestamp: config.timestamping.drop_future,
+                    max_drift: config.timestamping.max_drift,
                     query_timeout: config.queries_default_timeout,
                     interest_timeout: config.interests_timeout,
                     gossip: GossipConfig {
@@ -208,6 +210,7 @@ impl Shared {
                     break;
                 }
             }
+            core.hear(effects);
             self.finish_dropped(&mut core, now, effects);
             self.arm(&core);
         }
@@ -227,6 +230,13 @@ impl Shared {
         for event in effects.events.drain(..) {
             match event {
                 Heard::Ready(zid) => self.gate.ready(zid),
+                Heard::Ahead { clock, via, ahead, dropped } => tracing::warn!(
+                    %clock,
+                    via = via.map(tracing::field::display),
+                    ?ahead,
+                    "time stamps of a clock lie in the future: they are {}",
+                    if dropped { "dropped" } else { "replaced" }
+                ),
                 Heard::Of { zid, whatami, locators } => {
                     if let Some(shared) = self.me.upgrade() {
                         scouting::discovered(&shared, Via::Gossip, zid, whatami, locators);

@@ -9,16 +9,17 @@
 
 use crate::{errors, handlers::Item};
 use core::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
+use parking_lot::{Condvar, Mutex};
 use pyo3::{ffi, prelude::*, types::PyTuple};
 use std::{
     sync::{Arc, OnceLock},
     thread::{self, ThreadId},
     time::Instant,
 };
-use zwire_engine::{Queue, runtime::Birth};
+use zwire_engine::{Queue, queue::INTERRUPT_PERIOD, runtime::Birth};
 
 /// The name of threads of callbacks.
 const NAME: &str = "zwire-callback";
@@ -29,27 +30,81 @@ const BATCH: usize = 256;
 /// How long the exit of the interpreter waits for callbacks that are at work.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
+/// The life of one callback's thread, for those who end it early.
+#[derive(Default)]
+pub(crate) struct Life {
+    /// No more calls are to be made.
+    cancelled: AtomicBool,
+    thread: OnceLock<ThreadId>,
+    over: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl Life {
+    /// No more calls are made but for the end; one that runs goes on.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
+    /// Waits until the last call has come back. Within the callback itself that cannot be waited for.
+    /// Whether it is over; else `interrupted` said so.
+    pub(crate) fn wait(&self, interrupted: &mut dyn FnMut() -> bool) -> bool {
+        if self.thread.get().is_some_and(|thread| *thread == thread::current().id()) {
+            return true;
+        }
+        loop {
+            {
+                let mut over = self.over.lock();
+                if !*over {
+                    self.ended.wait_for(&mut over, INTERRUPT_PERIOD);
+                }
+                if *over {
+                    return true;
+                }
+            }
+            if interrupted() {
+                return false;
+            }
+        }
+    }
+}
+
+/// Marks the end, however it comes.
+struct Lives(Arc<Life>);
+
+impl Drop for Lives {
+    fn drop(&mut self) {
+        *self.0.over.lock() = true;
+        self.0.ended.notify_all();
+    }
+}
+
 /// Starts the thread of a callback. It ends with the queue, or with the interpreter.
 pub(crate) fn start<T: Item>(
     py: Python<'_>,
     queue: Arc<Queue<T>>,
     callback: Py<PyAny>,
     drop: Option<Py<PyAny>>,
+    life: Arc<Life>,
 ) -> PyResult<()> {
     let callbacks = Callbacks { callback, drop };
     let running = Running::new();
+    let lives = Lives(life.clone());
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
+        // Set once, before anybody can be called.
+        let _ = life.thread.set(thread::current().id());
         let callbacks = core::mem::ManuallyDrop::new(callbacks);
         // Without an interpreter there is nobody to call, and nobody to give the callbacks back to.
         let _ = Python::try_attach(|py| {
             let mut items = Vec::with_capacity(BATCH);
             while py.detach(|| queue.wait_readable(None, &mut || false)).is_ok() {
                 queue.drain_into(&mut items, BATCH);
-                callbacks.call(py, &mut items);
+                callbacks.call(py, &mut items, &life);
             }
             callbacks.end(py);
             core::mem::drop(core::mem::ManuallyDrop::into_inner(callbacks));
         });
+        core::mem::drop(lives);
         core::mem::drop(running);
     });
     match thread {
@@ -138,8 +193,11 @@ struct Callbacks {
 }
 
 impl Callbacks {
-    fn call<T: Item>(&self, py: Python<'_>, items: &mut Vec<T>) {
+    fn call<T: Item>(&self, py: Python<'_>, items: &mut Vec<T>, life: &Life) {
         for item in items.drain(..) {
+            if life.cancelled.load(Ordering::Acquire) {
+                continue;
+            }
             let arguments = item.into_py(py).and_then(|item| PyTuple::new(py, [item]));
             // One bad item or one bad call does not end the subscription.
             if let Err(error) = arguments.and_then(|arguments| call(&self.callback, &arguments)) {

@@ -1,7 +1,11 @@
 //! `zwire.zenoh.handlers`: channels and callbacks, and how items get from a queue of the engine to
 //! Python.
 
-use crate::{calling, errors, interrupt::Interrupt};
+use crate::{
+    calling::{self, Life},
+    errors,
+    interrupt::Interrupt,
+};
 use core::time::Duration;
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyTuple};
 use std::sync::{Arc, OnceLock};
@@ -131,10 +135,20 @@ impl HandlerArg {
 
     /// Puts the queue to its use: the `handler` attribute of the result.
     pub(crate) fn attach<T: Item>(self, py: Python<'_>, queue: &Arc<Queue<T>>) -> PyResult<Py<PyAny>> {
+        self.attach_for(py, queue, Arc::default())
+    }
+
+    /// As [`Self::attach`], for a callback that may be ended early.
+    pub(crate) fn attach_for<T: Item>(
+        self,
+        py: Python<'_>,
+        queue: &Arc<Queue<T>>,
+        life: Arc<Life>,
+    ) -> PyResult<Py<PyAny>> {
         match self {
             Self::Channel(_) => Ok(Py::new(py, Handler::new(queue.clone()))?.into_any()),
             Self::Callback { callback, drop, handler } => {
-                calling::start(py, queue.clone(), callback, drop)?;
+                calling::start(py, queue.clone(), callback, drop, life)?;
                 Ok(handler)
             }
         }

@@ -1,19 +1,18 @@
 //! `Reply`, `ReplyError`, and how a get is started.
 
 use crate::{
+    calling::Life,
     encoding::PyEncoding,
     errors,
     handlers::{Handler, HandlerArg, Item},
+    interrupt::Interrupt,
     sample::{PyEntityGlobalId, PySample},
     session::Handle,
     zbytes::PyZBytes,
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Weak};
 use zwire_engine::Replies;
 use zwire_proto::zenoh::session::{Get, GetId, Reply as Proto, ReplyError as ProtoError};
 
@@ -92,43 +91,69 @@ impl Item for Proto {
     }
 }
 
+/// A get that was started with a token.
 struct Running {
     session: Weak<crate::session::SessionRef>,
     get: GetId,
+    replies: Replies,
+    /// Of its callback, if it has one.
+    life: Option<Arc<Life>>,
+}
+
+impl Running {
+    fn cancel(&self) {
+        if let Some(life) = &self.life {
+            life.cancel();
+        }
+        if let Some(session) = self.session.upgrade() {
+            // A closed session has no gets any more.
+            let _ = session.engine.cancel(self.get);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Cancellation {
+    cancelled: bool,
+    running: Vec<Running>,
 }
 
 /// Ends gets early: given to any number of them, cancelled once.
 #[pyclass(module = "zwire.zenoh", frozen)]
-pub(crate) struct CancellationToken {
-    cancelled: AtomicBool,
-    running: Mutex<Vec<Running>>,
-}
+pub(crate) struct CancellationToken(Mutex<Cancellation>);
+
+/// From so many remembered gets on those that are over are forgotten, each time that the list has doubled.
+const REMEMBERED: usize = 64;
 
 #[pymethods]
 impl CancellationToken {
     #[new]
-    const fn new() -> Self {
-        Self { cancelled: AtomicBool::new(false), running: Mutex::new(Vec::new()) }
+    fn new() -> Self {
+        Self(Mutex::default())
     }
 
-    /// Ends every get that was started with this token and is not over.
-    fn cancel(&self, py: Python<'_>) {
-        self.cancelled.store(true, Ordering::Release);
-        let running = core::mem::take(&mut *self.running.lock());
+    /// Ends every get that was started with this token and is not over. Returns when their callbacks have
+    /// come back, for the last time; within such a callback, at once.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        let running = {
+            let mut state = self.0.lock();
+            state.cancelled = true;
+            core::mem::take(&mut state.running)
+        };
+        let mut interrupt = Interrupt::default();
         py.detach(|| {
-            for Running { session, get } in running {
-                if let Some(session) = session.upgrade() {
-                    // A closed session has no gets any more.
-                    let _ = session.engine.cancel(get);
-                }
-            }
+            running.iter().for_each(Running::cancel);
+            let lives = running.iter().filter_map(|running| running.life.as_ref());
+            // It goes on to the next one until somebody says stop.
+            let _ = lives.map(|life| life.wait(&mut || interrupt.check())).all(|over| over);
         });
+        interrupt.raise()
     }
 
     /// Whether `cancel` was called.
     #[getter]
     fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire)
+        self.0.lock().cancelled
     }
 }
 
@@ -142,16 +167,47 @@ fn check_token(py: Python<'_>, token: Option<&Bound<'_, CancellationToken>>) -> 
     }
 }
 
-fn remember(session: &Handle, token: Option<&Bound<'_, CancellationToken>>, get: GetId) {
-    if let Some(token) = token {
-        token.get().running.lock().push(Running { session: Arc::downgrade(&session.0), get });
+fn remember(
+    py: Python<'_>,
+    session: &Handle,
+    token: Option<&Bound<'_, CancellationToken>>,
+    (get, replies): (GetId, &Replies),
+    life: Option<Arc<Life>>,
+) {
+    let Some(token) = token else { return };
+    let running = Running { session: Arc::downgrade(&session.0), get, replies: replies.clone(), life };
+    let mut state = token.get().0.lock();
+    if state.cancelled {
+        // Between the check and now.
+        drop(state);
+        py.detach(|| running.cancel());
+        return;
     }
+    if state.running.len() >= REMEMBERED && state.running.len().is_power_of_two() {
+        state.running.retain(|running| running.replies.done.get().is_none());
+    }
+    state.running.push(running);
 }
 
-fn attach(py: Python<'_>, handler: HandlerArg, replies: &Replies) -> PyResult<Py<PyAny>> {
+/// Puts the replies of a get to their use.
+fn attach(
+    py: Python<'_>,
+    session: &Handle,
+    handler: HandlerArg,
+    token: Option<&Bound<'_, CancellationToken>>,
+    (get, replies): (GetId, &Replies),
+) -> PyResult<Py<PyAny>> {
     match handler {
-        HandlerArg::Channel(_) => Ok(Py::new(py, Handler::of_get(replies))?.into_any()),
-        callback @ HandlerArg::Callback { .. } => callback.attach(py, &replies.queue),
+        HandlerArg::Channel(_) => {
+            remember(py, session, token, (get, replies), None);
+            Ok(Py::new(py, Handler::of_get(replies))?.into_any())
+        }
+        callback @ HandlerArg::Callback { .. } => {
+            let life = Arc::<Life>::default();
+            let made = callback.attach_for(py, &replies.queue, life.clone())?;
+            remember(py, session, token, (get, replies), Some(life));
+            Ok(made)
+        }
     }
 }
 
@@ -167,8 +223,7 @@ pub(crate) fn start(
     let engine_handler = handler.engine();
     let (id, replies) =
         session.run(py, move |engine, interrupted| engine.get(get, engine_handler, interrupted))?;
-    remember(session, token, id);
-    attach(py, handler, &replies)
+    attach(py, session, handler, token, (id, &replies))
 }
 
 /// Starts a get of tokens.
@@ -184,6 +239,5 @@ pub(crate) fn start_liveliness(
     let engine_handler = handler.engine();
     let (id, replies) =
         session.run(py, move |engine, _| engine.liveliness_get(key, timeout, engine_handler))?;
-    remember(session, token, id);
-    attach(py, handler, &replies)
+    attach(py, session, handler, token, (id, &replies))
 }

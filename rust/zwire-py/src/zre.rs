@@ -203,7 +203,7 @@ impl Node {
             if !callback.bind(py).is_callable() {
                 return Err(errors::wrong_type("a callable as callback", callback.bind(py)));
             }
-            calling::start(py, engine.events().clone(), callback, None)?;
+            calling::start(py, engine.events().clone(), callback, None, Arc::default())?;
         }
         Ok(Self { engine, handler, callback: has_callback, notifier: Mutex::default() })
     }

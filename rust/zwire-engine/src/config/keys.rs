@@ -419,6 +419,8 @@ pub const KEYS: &[Key] = &[
         "How long a full handler may hold up the receiving of its session before messages for it are dropped."),
     set("zwire/threads", Int(1, 256), "2", "threads",
         "Threads of the runtime; the first session of a process decides."),
+    set("zwire/timestamping/max_drift_ms", Int(0, MAX_MS), "500", "ms",
+        "How far ahead of the own clock a time stamp may lie. Beyond it is from too far in the future."),
     set("zwire/idle_close_ms", Int(0, MAX_MS), "30000", "ms",
         "When a session that Spark tasks share closes for want of use; 0 means never."),
 ];

@@ -41,6 +41,7 @@ impl Config {
             timestamping: Timestamping {
                 enabled: get.bool("timestamping/enabled")?,
                 drop_future: get.bool("timestamping/drop_future_timestamp")?,
+                max_drift: get.ms("zwire/timestamping/max_drift_ms")?,
             },
             queries_default_timeout: get.ms("queries_default_timeout")?,
             interests_timeout: get.ms("routing/interests/timeout")?,

@@ -294,6 +294,8 @@ pub struct Timestamping {
     pub enabled: bool,
     /// What happens to one from too far in the future: dropped, or replaced.
     pub drop_future: bool,
+    /// How far ahead of the own clock a time stamp may lie (`zwire/timestamping/max_drift_ms`).
+    pub max_drift: Duration,
 }
 
 /// `aggregation/*`.

@@ -3,7 +3,7 @@
 use super::FaceId;
 use crate::{
     Text,
-    zenoh::{WhatAmI, ZenohId},
+    zenoh::{WhatAmI, ZenohId, hlc::MAX_DELTA},
 };
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -80,6 +80,8 @@ pub struct NodeConfig {
     pub timestamping: bool,
     /// A PUT with a timestamp of the future is dropped instead of stamped anew.
     pub drop_future_timestamp: bool,
+    /// How far ahead of our clock a timestamp may lie.
+    pub max_drift: Duration,
     /// How long a branch of a query may take that names no timeout. After it the asker gets the
     /// error `Timeout` and the end of that branch.
     pub query_timeout: Duration,
@@ -102,6 +104,7 @@ impl NodeConfig {
             transport_weights: BTreeMap::new(),
             timestamping: mode == NodeMode::Router,
             drop_future_timestamp: false,
+            max_drift: MAX_DELTA,
             query_timeout: Duration::from_secs(10),
             interest_timeout: Duration::from_secs(10),
             limits: FaceLimits::default(),

@@ -120,7 +120,7 @@ impl Node {
             waiting: WaitingRoom::default(),
             groups: Groups::default(),
             barriers: WaitingRoom::default(),
-            hlc: config.timestamping.then(|| Hlc::new(config.zid)),
+            hlc: config.timestamping.then(|| Hlc::with_max_delta(config.zid, config.max_drift)),
             network: Network::new(&config),
             gossip: Gossip::default(),
             out: VecDeque::new(),

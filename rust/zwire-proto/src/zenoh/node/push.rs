@@ -1,7 +1,8 @@
 //! PUSH: one copy to each face that subscribes (`zenoh-behaviour` 3.3, 5.3).
 
 use super::{
-    FaceError, FaceId, Node, NodeConfig, NodeStats,
+    FaceError, FaceId, Node, NodeConfig, NodeEvent, NodeStats,
+    event::Events,
     face::Region,
     network::RouterIx,
     routers::Way,
@@ -63,7 +64,8 @@ impl Node {
             self.stats.ignored += 1;
             return Ok(());
         }
-        if !stamp(now, &mut self.hlc, &self.config, &mut self.stats, &mut push.body) {
+        if !stamp(now, from, &mut self.hlc, &self.config, (&mut self.stats, &mut self.events), &mut push.body)
+        {
             return Ok(());
         }
         // Only routers say whose tree a message follows.
@@ -159,16 +161,20 @@ fn hand_out(
 /// the message dropped; a DEL is left alone. Returns whether the message goes on.
 fn stamp(
     now: Now,
+    from: FaceId,
     hlc: &mut Option<Hlc>,
     config: &NodeConfig,
-    stats: &mut NodeStats,
+    (stats, events): (&mut NodeStats, &mut Events),
     body: &mut PushBody,
 ) -> bool {
     let (Some(hlc), PushBody::Put(put)) = (hlc, body) else { return true };
     match &put.timestamp {
         None => put.timestamp = Some(hlc.new_timestamp(now)),
         Some(timestamp) => {
-            if hlc.update(timestamp, now).is_err() {
+            if let Err(error) = hlc.update(timestamp, now) {
+                let (clock, ahead, dropped) = (timestamp.id, error.ahead, config.drop_future_timestamp);
+                let event = NodeEvent::ClockAhead { clock, face: from, ahead, dropped };
+                events.clock_ahead(now.mono, clock, event);
                 if config.drop_future_timestamp {
                     stats.future_dropped += 1;
                     return false;

@@ -90,7 +90,7 @@ impl Session {
     pub fn new(config: SessionConfig) -> Self {
         Self {
             closed: false,
-            hlc: Hlc::new(config.zid),
+            hlc: Hlc::with_max_delta(config.zid, config.max_drift),
             config,
             north: None,
             entities: Entities::default(),

@@ -24,6 +24,8 @@ pub struct SessionConfig {
     pub namespace: Option<KeyExpr>,
     /// Whether publications without a timestamp get one.
     pub timestamping: bool,
+    /// How far ahead of our clock a timestamp of others may lie for ours to follow it.
+    pub max_drift: Duration,
 }
 
 impl SessionConfig {
@@ -35,6 +37,7 @@ impl SessionConfig {
             queries_default_timeout: Duration::from_millis(10_000),
             namespace: None,
             timestamping: false,
+            max_drift: crate::zenoh::hlc::MAX_DELTA,
         }
     }
 }

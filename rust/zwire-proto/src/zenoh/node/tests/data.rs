@@ -131,6 +131,64 @@ fn a_timestamp_of_the_past_stays_and_one_of_the_future_is_replaced_or_dropped() 
 }
 
 #[test]
+fn a_clock_that_is_ahead_is_spoken_of_once_a_minute() {
+    let mut world = stamping_world();
+    let ahead = |clock: u32, now: Duration| {
+        let wall = Duration::from_secs(1_700_003_600) + now;
+        Some(Hlc::new(zid(clock)).new_timestamp(Now::at(wall)))
+    };
+    let heard = |world: &mut World| {
+        core::iter::from_fn(|| world.node.poll_event())
+            .map(|event| match event {
+                NodeEvent::ClockAhead { clock, face, ahead, dropped } => {
+                    (clock, face.0, ahead.as_secs(), dropped)
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    for clock in [7, 7, 8, 7] {
+        stamped(&mut world, ahead(clock, Duration::ZERO));
+    }
+    assert_eq!(heard(&mut world), [(zid(8), 2, 3600, false), (zid(7), 2, 3600, false)]);
+    world.after(Duration::from_secs(59));
+    let now = world.now;
+    stamped(&mut world, ahead(7, now));
+    assert!(heard(&mut world).is_empty());
+    world.after(Duration::from_secs(1));
+    let now = world.now;
+    stamped(&mut world, ahead(7, now));
+    assert_eq!(heard(&mut world).len(), 1);
+    // Clocks that are made up do not add up, nor do they keep others from being spoken of for ever.
+    for clock in 100..3000 {
+        stamped(&mut world, ahead(clock, now));
+    }
+    assert!(heard(&mut world).len() <= 1024);
+    world.after(Duration::from_secs(60));
+    let now = world.now;
+    stamped(&mut world, ahead(9, now));
+    assert_eq!(heard(&mut world).len(), 1);
+}
+
+#[test]
+fn how_far_a_clock_may_be_ahead_is_configured() {
+    for (drift, replaced) in [(3_600_001, 0), (3_599_000, 1), (0, 1)] {
+        let max_drift = Duration::from_millis(drift);
+        let config = NodeConfig { max_drift, ..NodeConfig::new(zid(0xf000), NodeMode::Router) };
+        let mut world = World { node: Node::new(config), now: Duration::ZERO };
+        for face in [1, 2] {
+            world.up(face, WhatAmI::Client);
+        }
+        world.says(1, d_sub(1, "a"));
+        stamped(
+            &mut world,
+            Some(Hlc::new(zid(2)).new_timestamp(Now::at(Duration::from_secs(1_700_003_600)))),
+        );
+        assert_eq!(world.node.stats().future_replaced, replaced, "{drift} ms");
+    }
+}
+
+#[test]
 fn ten_thousand_keys_that_repeat_are_looked_up_once_each() {
     let mut world = World::with_clients(2);
     for number in 0..10_000 {

@@ -47,7 +47,7 @@ fn discovered(world: &mut World) -> Vec<(ZenohId, Vec<Text>)> {
     core::iter::from_fn(|| world.node.poll_event())
         .filter_map(|event| match event {
             NodeEvent::Discovered { zid, locators, .. } => Some((zid, locators)),
-            NodeEvent::Ready { .. } => None,
+            NodeEvent::Ready { .. } | NodeEvent::ClockAhead { .. } => None,
         })
         .collect()
 }
