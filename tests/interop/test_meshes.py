@@ -33,11 +33,15 @@ def group_pool(tmp_path_factory):
     network.end()
 
 
-def ready(nodes):
-    """Waits until a put of each node reaches each other."""
+def subscribe(nodes):
     for number, node in enumerate(nodes):
         node.word = f"n{number}"
     each(nodes, "subscribe", name="sub", key="mesh/**")
+
+
+def ready(nodes):
+    """Waits until a put of each node reaches each other."""
+    subscribe(nodes)
     for near, far in itertools.permutations(nodes, 2):
         reached(near, far, "sub", f"mesh/{near.word}/probe")
     # Probes of others than the last pair may still be on their way.
@@ -56,22 +60,16 @@ def barrier(nodes, word):
     eventually(f"{word} from each at each", came, within=10)
 
 
-def exactly_once(nodes, *, foreign=True):
-    """Each publishes to all, itself included; none of it is lost or comes twice.
-
-    Without ``foreign``, what nodes of eclipse-zenoh send to each other is not looked at.
-    """
+def exactly_once(nodes):
+    """Each publishes to all, itself included; none of it is lost or comes twice."""
     for number in range(COUNT):
         each(nodes, "put", key=lambda n, i=number: f"mesh/{n.word}/{i}", payload="x", **BLOCK)
     # A second way may be slower than the first: what went it before the second barrier is there after it.
     barrier(nodes, "first")
     barrier(nodes, "second")
-    for node, samples in zip(nodes, each(nodes, "received", name="sub", count=1, seconds=0), strict=True):
-        looked_at = [n for n in nodes if foreign or ZWIRE in (n.implementation, node.implementation)]
-        expected = {f"mesh/{n.word}/{i}": 1 for n in looked_at for i in (*range(COUNT), "first", "second")}
-        counts = collections.Counter(s["key"] for s in samples)
-        assert {key: counts[key] for key in expected} == expected
-        assert not foreign or counts == expected
+    for samples in each(nodes, "received", name="sub", count=1, seconds=0):
+        expected = {f"mesh/{n.word}/{i}": 1 for n in nodes for i in (*range(COUNT), "first", "second")}
+        assert collections.Counter(s["key"] for s in samples) == expected
 
 
 def all_answer(nodes):
@@ -133,7 +131,6 @@ def test_three_peers_with_a_router_beside_them(pool, mix, router):
         all_answer(nodes)
 
 
-@pytest.mark.xfail(reason="zwire neither tells nor heeds gossip yet", strict=True)
 @pytest.mark.parametrize("router", [ZWIRE, ECLIPSE])
 @pytest.mark.parametrize("mix", MIXES, ids=names)
 def test_three_peers_find_each_other_through_a_router(pool, mix, router):
@@ -155,11 +152,35 @@ def test_three_peers_find_each_other_through_a_router(pool, mix, router):
         all_answer(nodes)
 
 
-NO_GROUPS = pytest.mark.xfail(reason="zwire has no multicast transport yet", strict=True)
 GROUPS = [("peer", "peer"), ("peer", "router"), ("router", "peer")]
 
 
-@NO_GROUPS
+def heard(near, far, key, payload="x"):
+    """Puts until one arrives."""
+
+    def one():
+        near.put(key=key, payload=payload, **BLOCK)
+        return any(s["key"] == key for s in far.received(name="sub", count=1, seconds=0.02))
+
+    eventually(f"a put on {key} arrives", one)
+
+
+def at_most_once(nodes, judge=lambda near, far: True):
+    """Each publishes to all, and a group may lose some; ``judge`` says whose to whom are looked at."""
+    for number in range(COUNT):
+        each(nodes, "put", key=lambda n, i=number: f"mesh/{n.word}/{i}", payload="x", **BLOCK)
+    for word in ("first", "second"):
+        for near, far in itertools.permutations(nodes, 2):
+            heard(near, far, f"mesh/{near.word}/{word}")
+    numbered = [f"mesh/{near.word}/{i}" for near in nodes for i in range(COUNT)]
+    for far, samples in zip(nodes, each(nodes, "received", name="sub", count=1, seconds=0), strict=True):
+        counts = collections.Counter(s["key"] for s in samples)
+        for near in nodes:
+            some = [counts[key] for key in numbered if key.startswith(f"mesh/{near.word}/")]
+            assert max(some), f"nothing of {near.word} at {far.word}"
+            assert not judge(near, far) or max(some) == 1, f"{near.word} at {far.word}: {some}"
+
+
 @pytest.mark.parametrize(("ours", "theirs"), GROUPS)
 def test_a_multicast_group_of_two(group_pool, ours, theirs):
     """Publications alone: nodes of eclipse-zenoh in a group do not ask each other, nor see tokens or matches.
@@ -170,28 +191,33 @@ def test_a_multicast_group_of_two(group_pool, ours, theirs):
         group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
         for node, role in zip(nodes, (ours, theirs), strict=True):
             group_pool.member(node, role, group)
-        ready(nodes)
-        exactly_once(nodes)
+        subscribe(nodes)
+        for near, far in itertools.permutations(nodes, 2):
+            heard(near, far, f"mesh/{near.word}/probe")
+        at_most_once(nodes)
         large = {"size": 30_000, "seed": 1}
-        each(nodes, "put", key=lambda n: f"mesh/large/{n.word}", payload=large, **BLOCK)
-        barrier(nodes, "large")
+        for near, far in itertools.permutations(nodes, 2):
+            heard(near, far, f"mesh/{near.word}/large", large)
 
 
-@NO_GROUPS
 @pytest.mark.parametrize("mix", MIXES, ids=names)
 def test_a_multicast_group_of_three(group_pool, mix):
     with group_pool.peers(*mix) as nodes:
         group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
         for node in nodes:
             group_pool.member(node, "peer", group)
-        ready(nodes)
-        exactly_once(nodes)
+        subscribe(nodes)
+        for near, far in itertools.permutations(nodes, 2):
+            heard(near, far, f"mesh/{near.word}/probe")
+        at_most_once(nodes)
 
 
-@NO_GROUPS
 @pytest.mark.parametrize("mix", [*MIXES, (ZWIRE, ZWIRE, ZWIRE)], ids=names)
 def test_links_and_a_multicast_group_at_once(group_pool, mix):
-    """Nodes of eclipse-zenoh alone get everything twice here; what they send us comes once nevertheless."""
+    """What comes over a link a peer of eclipse-zenoh passes on to its group: the others there have it twice.
+
+    We are not fooled by that, and do not do it.
+    """
     with group_pool.peers(*mix) as nodes:
         group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
         places = []
@@ -200,5 +226,8 @@ def test_links_and_a_multicast_group_at_once(group_pool, mix):
             group_pool.member(node, "peer", group, listen=[place], connect=places)
             places.append(place)
         ready(nodes)
-        exactly_once(nodes, foreign=False)
+        others = mix.count(ECLIPSE)
+        at_most_once(
+            nodes, lambda near, far: far.implementation == ZWIRE or (near is not far and others == 1)
+        )
         all_answer(nodes)
