@@ -9,11 +9,13 @@ import base64
 import hashlib
 import importlib
 import json
+import os
 import random
 import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 
 # Payloads up to this size are reported whole, larger ones as length and digest.
 WHOLE = 1024
@@ -61,6 +63,20 @@ class Counter:
 
     def __len__(self):
         return self.count
+
+
+class Latencies:
+    """A callback for messages of :meth:`Node.pace`: when each was put and when it came (ns)."""
+
+    def __init__(self):
+        self.times = []
+
+    def __call__(self, sample):
+        sent = int.from_bytes(sample.payload.to_bytes()[:8], "little")
+        self.times.append((sent, time.monotonic_ns()))
+
+    def __len__(self):
+        return len(self.times)
 
 
 class Collector:
@@ -223,6 +239,11 @@ class Node:
         )
         self.things[name] = self.session.info.declare_transport_events_listener(sink)
 
+    def memory(self):
+        """Resident bytes of this process."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     def stats(self):
         return self.session.stats()
 
@@ -303,22 +324,53 @@ class Node:
                 put(key, number.to_bytes(8, "little") + rest, congestion_control=block)
         return time.monotonic() - start
 
-    def trickle(self, key, period, size=8):
-        """Puts in the background until ``stop``; what is refused while there is no link is counted."""
-        counts = {"sent": 0, "refused": 0}
+    def pace(self, key, seconds, size=8, rate=None, **options):
+        """Puts payloads with the time in them for so long, as many a second or as fast as it goes."""
+        options = self.options(options)
+        rest = bytes(size - 8)
+        start = time.monotonic()
+        count = 0
+        while (now := time.monotonic()) < start + seconds:
+            if rate and (wait := start + count / rate - now) > 0:
+                time.sleep(wait)
+            self.session.put(key, time.monotonic_ns().to_bytes(8, "little") + rest, **options)
+            count += 1
+        return {"count": count, "seconds": time.monotonic() - start}
+
+    def latency_subscribe(self, name, key):
+        self.things[name] = self.session.declare_subscriber(key, self.sink(name, Latencies()))
+
+    def count(self, name):
+        return len(self.sinks[name])
+
+    def times(self, name):
+        """When the messages since the last call were put and when they came (ns of the monotonic clock)."""
+        times = self.sinks[name].times
+        self.sinks[name].times = []
+        return times
+
+    def latencies(self, name):
+        """The ages of the messages that came since the last call (s), in order."""
+        return sorted((came - sent) / 1e9 for sent, came in self.times(name))
+
+    def bulk(self, key, size, **options):
+        """Puts one large payload after the other in the background until ``stop_bulk``."""
         end = threading.Event()
+        options = self.options({"congestion_control": "BLOCK", **options})
+        payload = bytes(size)
 
         def run():
-            while not end.wait(period):
-                try:
-                    self.session.put(key, counts["sent"].to_bytes(8, "little") + bytes(size - 8))
-                    counts["sent"] += 1
-                except self.z.ZError:
-                    counts["refused"] += 1
+            while not end.is_set():
+                self.session.put(key, payload, **options)
 
         thread = threading.Thread(target=run)
         thread.start()
-        self.things["trickle"] = (end, thread, counts)
+        self.things["bulk"] = (end, thread)
+
+    def stop_bulk(self):
+        end, thread = self.things.pop("bulk")
+        end.set()
+        thread.join()
 
     def stop(self):
         end, thread, counts = self.things.pop("trickle")

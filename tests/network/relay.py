@@ -4,16 +4,19 @@ It works where no network can be made and no kernel shapes traffic, and is exact
 has written and the relay has not taken is in the sender's socket, as behind a slow link.
 """
 
+import bisect
 import contextlib
 import selectors
 import socket
 import threading
 import time
 
-# What is in flight in a direction: as much as a short queue of a router would hold.
-CHUNK = 16 * 1024
+# What passes at once; the receive buffer of the relay is as large, and the system doubles it.
+CHUNK = 4 * 1024
 # How often a limited or held direction looks again.
 PERIOD = 0.002
+# What the relay and its buffer hold in a direction at most, as the queue of a router would.
+HELD = 3 * CHUNK
 
 
 class _Direction:
@@ -47,6 +50,7 @@ class _Direction:
                     self.seen += data
                 self.relay.bytes += len(data)
                 self.sink.sendall(data)
+                self.relay.passed.append((time.monotonic_ns(), self.relay.bytes))
         for s in (self.source, self.sink):
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)
@@ -68,11 +72,20 @@ class Relay:
         self.remember = remember
         self.held = self.ended = False
         self.bytes = 0
+        # When (ns of the monotonic clock) how many bytes had passed, in both directions together.
+        self.passed = [(0, 0)]
         # Per connection: what the caller said, what it was told.
         self.seen = []
         self.sockets = []
         self.threads = []
-        self.listener = socket.create_server(("127.0.0.1", port))
+        self.listener = socket.socket()
+        # A small buffer, and before the first connection: what waits should wait at the sender.
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CHUNK)
+        # Segments as on Ethernet: those of loopback are as large as a batch.
+        self.listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1460)
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port))
+        self.listener.listen()
         self.listener.settimeout(0.05)
         self.port = self.listener.getsockname()[1]
         # Always the first: it starts the others.
@@ -97,13 +110,16 @@ class Relay:
             for s in (near, far):
                 s.settimeout(None)
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # A small buffer: what waits should wait at the sender.
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * CHUNK)
             said, told = bytearray(), bytearray()
             self.seen.append((said, told))
             self.sockets += [near, far]
             self._start(_Direction(self, near, far, said).run)
             self._start(_Direction(self, far, near, told).run)
+
+    def between(self, start, end):
+        """How many bytes passed between two moments (ns of the monotonic clock)."""
+        first, last = (bisect.bisect(self.passed, (moment, 1 << 62)) - 1 for moment in (start, end))
+        return self.passed[last][1] - self.passed[first][1]
 
     def hold(self):
         """Takes nothing and passes nothing on from now on; connections stay."""
