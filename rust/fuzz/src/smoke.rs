@@ -24,6 +24,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "scouting" => Some(zwire_proto::fuzzing::scouting),
         "transport" => Some(zwire_proto::fuzzing::transport),
         "network" => Some(zwire_proto::fuzzing::network),
+        "discovery" => Some(zwire_proto::fuzzing::discovery),
         "group" => Some(zwire_proto::fuzzing::group),
         "dissect" => Some(zwire_proto::fuzzing::dissect),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
@@ -209,6 +210,22 @@ fn write_seeds() -> io::Result<usize> {
     group.sort_by_key(|(later, _)| *later);
     let said = group.iter().map(|(_, piece)| &piece[..]);
     write("group", "script", &said.chain([&[0xf8, 0, 0][..]].repeat(6)).collect::<Vec<_>>().concat())?;
+    // A question, an answer, a connection of ours and one of theirs, their ends.
+    let found: &[u8] = b"\x22\x09\x01\x05\x01\x11tcp/10.0.0.5:7447";
+    let steps: [(u8, u8, &[u8]); 9] = [
+        (0x07, 5, b"\x01\x09\x07"),
+        (0x06, 5, found),
+        (0x02, 5, b"\x00"),
+        (0x02, 5, b"\x02"),
+        (0x02, 5, b"\x01"),
+        (0x04, 0, b"\x01"),
+        (0x0b, 5, b""),
+        (0xa0, 0, b""),
+        (0x02, 5, b"\x03"),
+    ];
+    let steps =
+        steps.iter().map(|(what, whom, piece)| [&[*what, *whom, piece.len() as u8][..], piece].concat());
+    write("discovery", "script", &steps.collect::<Vec<_>>().concat().repeat(3))?;
     // What a hub and a client go through: each message behind what happens and its length.
     let mut script = vec![0x0c, 0];
     for example in examples("zre")? {

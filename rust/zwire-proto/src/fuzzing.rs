@@ -25,11 +25,13 @@ use crate::{
 use bytes::Bytes;
 use core::fmt::Debug;
 
+mod discovery;
 mod dissect;
 mod gossip;
 mod group;
 mod zmtp;
 
+pub use discovery::discovery;
 pub use dissect::dissect;
 pub use gossip::zre_gossip;
 pub use group::group;
