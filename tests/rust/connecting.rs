@@ -162,6 +162,25 @@ fn a_client_takes_the_first_endpoint_that_answers_and_comes_back() {
     });
 }
 
+/// The other side has not noticed yet that the link is lost: it refuses, and is asked again soon.
+#[test]
+fn a_refusal_because_of_the_old_link_is_no_long_pause() {
+    let hub = open(&format!("{{mode: 'router', listen: {{endpoints: ['tcp/127.0.0.1:0']}}, {QUIET}}}"));
+    let at = hub.listening()[0].clone();
+    let again = format!(
+        "{{mode: 'client', id: 'a1', connect: {{endpoints: ['{at}'], timeout_ms: 0, exit_on_failure: false,
+          retry: {{period_init_ms: 4000}}}}, {QUIET}}}"
+    );
+    let old = open(&again);
+    assert_eq!(live(&old), 1);
+    let new = open(&again);
+    assert_eq!(live(&new), 0, "refused");
+    let start = Instant::now();
+    old.close().unwrap();
+    eventually("the place of the old one", || live(&new) == 1);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
 #[test]
 fn opening_fails_only_where_it_was_asked_to() {
     let (_held, address) = reserved();

@@ -275,7 +275,7 @@ pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link
     };
     match link {
         Some(link) => lost(&link, &mut pauses).await,
-        None => pauses.pause().await,
+        None => pauses.soon().await,
     }
     loop {
         let Some(strong) = shared.upgrade() else { return };

@@ -173,7 +173,7 @@ impl Session {
             let task = connector::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
             shared.adopt([shared.runtime.spawn(task).abort_handle()]);
         }
-        let expects = scouts || shared.config.connect.targets().next().is_some();
+        let expects = scouts || connector::independent(shared).next().is_some();
         let delay = shared.config.scouting.delay;
         let gate = shared.clone();
         let opened = wait_for(&shared.runtime, interrupted, async move {

@@ -12,6 +12,7 @@ use crate::{
     driver,
     error::ConnectReason,
     gate::Ticket,
+    io::group_of,
     race::STAGGER,
     shared::Shared,
 };
@@ -157,7 +158,9 @@ pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
         let endpoint = Locator::new(locator.as_str()).ok()?.into_endpoint();
         let options = LinkOptions::of(&endpoint).ok()?;
         let target = Target { endpoint, options, rules: ConnectRules::default() };
-        driver::is_supported(&shared.config, &target).then_some(target)
+        // Nobody answers in a group.
+        let usable = group_of(&target).is_none() && driver::is_supported(&shared.config, &target);
+        usable.then_some(target)
     };
     locators.iter().filter_map(target).collect()
 }

@@ -144,7 +144,7 @@ impl World {
     }
 
     /// What has happened so far, replayed: the machines are not cloned, so that they need not be.
-    fn replay(ids: [u128; 2], reference: Option<usize>, steps: &[(usize, usize)]) -> Self {
+    fn replay(ids: [u128; 2], reference: Option<usize>, steps: &Steps) -> Self {
         let mut world = Self::new(ids, reference);
         for (connection, to) in steps {
             world.step(*connection, *to);
@@ -153,8 +153,11 @@ impl World {
     }
 }
 
+/// Which connection delivers its next message, and to whom.
+type Steps = [(usize, usize)];
+
 /// Every order in which the messages can arrive; returns how many there are.
-fn all_orders(ids: [u128; 2], reference: Option<usize>, check: &dyn Fn(&World, &[(usize, usize)])) -> usize {
+fn all_orders(ids: [u128; 2], reference: Option<usize>, check: &dyn Fn(&World, &Steps)) -> usize {
     let mut todo = vec![Vec::new()];
     let mut ends = 0;
     while let Some(steps) = todo.pop() {
