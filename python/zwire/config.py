@@ -295,6 +295,10 @@ class Link:
     compression: bool = _key("unicast/compression/enabled", default=False)
     """Whether LZ4 is offered. Default false. Less traffic for more processor time."""
 
+    low_latency: bool = _key("unicast/lowlatency", default=False)
+    """Whether the mode without batches, priorities and fragments is offered. Default false. It excludes
+    ``qos``; a message that is larger than a batch is dropped and counted."""
+
     sequence_number_resolution: Literal["8bit", "16bit", "32bit", "64bit"] = _key(
         "link/tx/sequence_number_resolution", "32bit"
     )

@@ -56,6 +56,7 @@ pub(crate) fn handshake_config(shared: &Shared, io: &Io) -> HandshakeConfig {
         lease: config.link.lease,
         qos: config.unicast.qos,
         compression: config.unicast.compression,
+        low_latency: config.unicast.lowlatency,
         credentials: config.usrpwd.own.as_ref().map(|(user, password)| Credentials {
             user: user.as_str().into(),
             password: password.reveal().into(),

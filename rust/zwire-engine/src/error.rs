@@ -153,6 +153,9 @@ pub enum ConnectReason {
     /// TLS did not come about.
     #[error("{0}")]
     Tls(#[from] crate::tls::TlsFailure),
+    /// The handshake of WebSocket failed, or there is one where none belongs.
+    #[error("WebSocket: {0}")]
+    WebSocket(String),
     /// This build does not speak the protocol of the endpoint.
     #[error("the protocol {0:?} is not supported")]
     Protocol(String),

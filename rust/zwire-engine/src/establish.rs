@@ -32,6 +32,9 @@ pub(crate) struct Established {
 /// Handshake batches are small; a longer one grows the buffer up to what the framer allows.
 const READ_BYTES: usize = 1024;
 
+/// What a WebSocket begins with; a first batch of 17,735 bytes is none.
+const HTTP: &[u8] = b"GET ";
+
 /// A connection, and who listens in.
 struct Wire {
     io: Io,
@@ -126,6 +129,10 @@ async fn run(
             // Seen at once, and not when the rest of the long batch that it seems to be does not come.
             if first && TlsFailure::begins(&buf) {
                 return Err(TlsFailure::OnlyTls.into());
+            }
+            if first && buf.starts_with(HTTP) {
+                let words = "the other side speaks it, this endpoint does not".to_owned();
+                return Err(ConnectReason::WebSocket(words));
             }
         };
         first = false;

@@ -118,6 +118,7 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
             (authentication_error(py), failure.word())
         }
         ConnectReason::Tls(failure) => (handshake_error(py), failure.word()),
+        ConnectReason::WebSocket(_) => (handshake_error(py), "not-understood"),
         ConnectReason::Handshake(OpenError::Auth(failure)) => (
             authentication_error(py),
             match failure {

@@ -434,7 +434,6 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "aggregation",
     "qos/network",
     "transport/unicast/max_links",
-    "transport/unicast/lowlatency",
     "transport/multicast/compression",
     "transport/link/tx/queue/allocation/mode",
     "transport/link/tx/threads",

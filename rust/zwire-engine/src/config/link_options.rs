@@ -31,7 +31,7 @@ fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
     let known: &[&[_]] = match protocol {
         "udp" if is_group(endpoint) => &[RULES, IP, BUFFERS, GROUP],
         // Datagrams have these buffers, too.
-        "tcp" | "udp" => &[RULES, IP, BUFFERS],
+        "tcp" | "udp" | "ws" => &[RULES, IP, BUFFERS],
         "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
         _ => &[RULES],
     };

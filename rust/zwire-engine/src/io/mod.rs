@@ -12,6 +12,7 @@ mod tls;
 mod udp;
 #[cfg(unix)]
 mod unix;
+mod ws;
 
 use crate::{
     config::{Link, Target},
@@ -31,6 +32,7 @@ pub(crate) const PROTOCOLS: &[&str] = &[
     "tcp",
     "udp",
     tls::PROTOCOL,
+    ws::PROTOCOL,
     #[cfg(unix)]
     unix::PROTOCOL,
 ];
@@ -42,6 +44,7 @@ pub(crate) enum Io {
     /// A multicast group, which is heard by other means.
     Group(Box<Group>),
     Tls(Box<tls::Stream>),
+    Ws(Box<ws::Stream>),
     #[cfg(unix)]
     Unix(unix::Stream),
 }
@@ -77,6 +80,7 @@ impl Io {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
             "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
             tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::Stream::connect(target, link).await?))),
+            ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::Stream::connect(target, link).await?))),
             #[cfg(unix)]
             unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
             other => Err(ConnectReason::Protocol(other.to_owned())),
@@ -105,6 +109,7 @@ impl Io {
             Self::Udp(socket) => socket.try_read(buf),
             Self::Group(_) => Err(io::ErrorKind::WouldBlock.into()),
             Self::Tls(stream) => stream.try_read(buf),
+            Self::Ws(stream) => stream.try_read(buf),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_read(buf),
         }
@@ -125,6 +130,7 @@ impl Io {
             Self::Udp(socket) => socket.try_write(out, progress),
             Self::Group(group) => group.try_write(out, progress),
             Self::Tls(stream) => stream.try_write(out, progress),
+            Self::Ws(stream) => stream.try_write(out, progress),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_write(out, progress),
         }
@@ -140,6 +146,7 @@ impl Io {
             Self::Udp(socket) => socket.readable().await,
             Self::Group(_) => core::future::pending().await,
             Self::Tls(stream) => stream.readable().await,
+            Self::Ws(stream) => stream.readable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.readable().await,
         }
@@ -155,6 +162,7 @@ impl Io {
             Self::Udp(socket) => socket.writable().await,
             Self::Group(group) => group.writable().await,
             Self::Tls(stream) => stream.writable().await,
+            Self::Ws(stream) => stream.writable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.writable().await,
         }
@@ -165,6 +173,7 @@ impl Io {
         match self {
             Self::Tcp(stream) => tcp::set_room(stream, bytes),
             Self::Tls(stream) => tcp::set_room(stream.socket(), bytes),
+            Self::Ws(stream) => tcp::set_room(stream.socket(), bytes),
             // Datagrams are sent as they come.
             Self::Udp(_) | Self::Group(_) => {}
             // The buffers of the other end are all that there is.
@@ -176,8 +185,10 @@ impl Io {
     /// The link is given up: says so in the protocol that carries it, if there is one and it can be done
     /// at once.
     pub(crate) fn close(&self) {
-        if let Self::Tls(stream) = self {
-            stream.close();
+        match self {
+            Self::Tls(stream) => stream.close(),
+            Self::Ws(stream) => stream.close(),
+            _ => {}
         }
     }
 
@@ -196,7 +207,7 @@ impl Io {
 
     /// Whether batches travel behind a length prefix; else each is a message.
     pub(crate) const fn is_streamed(&self) -> bool {
-        !matches!(self, Self::Udp(_) | Self::Group(_))
+        !matches!(self, Self::Ws(_) | Self::Udp(_) | Self::Group(_))
     }
 
     /// The largest batch, in bytes.
@@ -209,8 +220,10 @@ impl Io {
 
     /// The handshake is over, and low latency was agreed on: prefixes have four bytes from now on.
     pub(crate) fn set_low_latency(&self) {
-        if let Self::Udp(socket) = self {
-            socket.set_low_latency();
+        match self {
+            Self::Udp(socket) => socket.set_low_latency(),
+            Self::Ws(stream) => stream.set_low_latency(),
+            _ => {}
         }
     }
 
@@ -224,6 +237,7 @@ impl Io {
             Self::Udp(socket) => Ok(socket.ends()),
             Self::Group(group) => Ok(group.ends()),
             Self::Tls(stream) => stream.ends(),
+            Self::Ws(stream) => stream.ends(),
             #[cfg(unix)]
             Self::Unix(stream) => Ok(stream.ends()),
         }
@@ -235,6 +249,7 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
     Udp(Box<udp::Listener>),
     Tls(tls::Listener),
+    Ws(TcpListener),
     #[cfg(unix)]
     Unix(unix::Listener),
 }
@@ -270,6 +285,11 @@ impl Listener {
                 let listener = udp::Listener::bind(target, link).await?;
                 let locator = locator(target, &listener.local().to_string());
                 Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
+            }
+            ws::PROTOCOL => {
+                let listener = tcp::listen(target, link).await?;
+                let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
+                Ok(Bound { listener: Self::Ws(listener), locator: locator(target, &address), guard: None })
             }
             tls::PROTOCOL => {
                 let listener = tls::Listener::bind(target, link).await?;
@@ -311,6 +331,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
             Self::Udp(listener) => listener.accept().await.map(|socket| Incoming::Ready(Io::Udp(socket))),
+            Self::Ws(listener) => Ok(Incoming::Ws(listener.accept().await?.0)),
             Self::Tls(listener) => {
                 listener.accept().await.map(|(socket, acceptor)| Incoming::Tls(socket, acceptor))
             }
@@ -326,6 +347,7 @@ pub(crate) enum Incoming {
     Ready(Io),
     Tcp(TcpStream),
     Tls(TcpStream, Arc<tls::Acceptor>),
+    Ws(TcpStream),
 }
 
 impl Incoming {
@@ -340,6 +362,7 @@ impl Incoming {
                 tcp::established(&stream).map_err(ConnectReason::io)?;
                 Ok(Io::Tcp(stream))
             }
+            Self::Ws(socket) => Ok(Io::Ws(Box::new(ws::Stream::accept(socket).await?))),
             Self::Tls(socket, acceptor) => Ok(Io::Tls(Box::new(acceptor.accept(socket).await?))),
         }
     }
