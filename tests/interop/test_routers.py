@@ -163,7 +163,8 @@ def test_a_line_of_three_carries_everything_from_end_to_end(routers, kinds):
     eventually("nobody listens any more", lambda: not first.matching(name="pub"))
 
     # Tokens, their owner's crash included.
-    first.liveliness_subscribe(name="live", key="live/**")
+    # Without the history a token that overtakes the subscription would not be told.
+    first.liveliness_subscribe(name="live", key="live/**", history=True)
     last.token(name="t", key="live/last")
     eventually(
         "the token is seen",
@@ -202,7 +203,8 @@ def test_what_is_cut_off_is_gone_and_comes_back(routers, kinds):
     net = line(kinds, routers)
     first, _, last = net.clients
     listen_everywhere(net.clients)
-    first.liveliness_subscribe(name="live", key="live/**")
+    # Without the history a token that overtakes the subscription would not be told.
+    first.liveliness_subscribe(name="live", key="live/**", history=True)
     last.token(name="t", key="live/last")
     last.queryable(name="q", key="ask/**", script=[{"do": "hold"}])
     kinds_seen = lambda: [s["kind"] for s in first.received(name="live", count=1, seconds=0)]  # noqa: E731
