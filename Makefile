@@ -93,6 +93,7 @@ test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
 	cargo test --locked --workspace --exclude zwire-py
 	cargo test --locked -p zwire-proto --lib -- --ignored a_thousand_nodes
+	cargo test --locked -p zwire-proto --lib -- --ignored three_hundred_nodes
 
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation

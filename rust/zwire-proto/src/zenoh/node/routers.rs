@@ -9,7 +9,7 @@ use super::{
     FaceError, FaceId, Node, NodeMode,
     declare::{declaration, undeclaration},
     face::{Face, Region, cost, relays},
-    network::{Changes, OWN, RouterIx},
+    network::{Changes, Growth, OWN, RouterIx},
     tables::{Kind, Resource, merge},
 };
 use crate::{
@@ -340,8 +340,9 @@ impl Node {
 
     /// Works out the trees, if it is time, and tells new children all that their branch has to know.
     pub(super) fn grow_trees(&mut self, now: Now) {
-        let Some(fresh) = self.network.handle_timeout(now.mono) else { return };
+        let Some(Growth { removed, fresh }) = self.network.handle_timeout(now.mono) else { return };
         self.version += 1;
+        self.apply(Changes { removed, ..Changes::default() });
         for (origin, faces) in fresh {
             let all = self.declared(origin);
             for to in faces {

@@ -46,6 +46,8 @@ pub(super) struct Router {
     pub(super) entities: [BTreeSet<ResourceId>; 3],
     /// Who was told of that: our children in its tree. `None`: nobody asked, and there is nothing to tell.
     told: Option<BTreeSet<FaceId>>,
+    /// It was out of reach, if only for a moment: whoever is told has perhaps forgotten all.
+    retell: bool,
 }
 
 /// A link to a neighbour.
@@ -65,10 +67,20 @@ pub(super) struct Changes {
     pub(super) send: Vec<(FaceId, LinkStateList)>,
     /// Routers that are in the network now.
     pub(super) added: Vec<ZenohId>,
-    /// Routers that cannot be reached any more, with what they declared.
+    /// Routers that are gone, with what they declared.
     pub(super) removed: Vec<(RouterIx, Router)>,
     /// Places where routers listen, which was not known.
     pub(super) discovered: Vec<(ZenohId, WhatAmI, Vec<Text>)>,
+}
+
+/// What came of new trees.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// Routers that cannot be reached any more, with what they declared.
+    pub(super) removed: Vec<(RouterIx, Router)>,
+    /// For each router that declared something the neighbours that are our children in its tree and
+    /// were not before.
+    pub(super) fresh: Vec<(RouterIx, Vec<FaceId>)>,
 }
 
 /// The network as this node knows it. Without links to routers it consists of this node.
@@ -145,6 +157,21 @@ impl Network {
         (self.by_zid.len(), self.edges)
     }
 
+    /// Parent and children in the tree of a router.
+    #[cfg(test)]
+    pub(super) fn place_in(&mut self, root: ZenohId) -> Option<(Option<ZenohId>, Vec<ZenohId>)> {
+        let root = *self.by_zid.get(&root)?;
+        let (parent, children) = (self.tree(root).parent, self.tree(root).children.clone());
+        let zid = |ix| Some(self.get(ix)?.zid);
+        Some((parent.and_then(zid), children.into_iter().filter_map(zid).collect()))
+    }
+
+    /// The number of a router.
+    #[cfg(test)]
+    pub(super) fn number(&self, zid: ZenohId) -> Option<RouterIx> {
+        self.by_zid.get(&zid).copied()
+    }
+
     /// A number for a router that is not known yet; `None`: there are too many.
     fn add(&mut self, zid: ZenohId, whatami: WhatAmI) -> Option<RouterIx> {
         if self.by_zid.len() >= MAX_ROUTERS {
@@ -171,8 +198,8 @@ impl Network {
         Some(ix)
     }
 
-    /// Takes away all routers that cannot be reached from here.
-    fn remove_unreachable(&mut self) -> Vec<(RouterIx, Router)> {
+    /// By number, which routers can be reached from here, by what each says of its links.
+    fn reachable(&self) -> Vec<bool> {
         let mut seen = vec![false; self.routers.len()];
         seen[usize::from(OWN)] = true;
         let mut stack = vec![OWN];
@@ -184,6 +211,30 @@ impl Network {
                 }
             }
         }
+        seen
+    }
+
+    /// Remembers who is out of reach.
+    fn note_reach(&mut self) -> Vec<bool> {
+        let seen = self.reachable();
+        for (router, seen) in self.routers.iter_mut().zip(&seen) {
+            if let Some(router) = router.as_mut().filter(|_| !seen) {
+                router.retell = true;
+            }
+        }
+        seen
+    }
+
+    /// Those that can be reached now and could not before.
+    fn come_into_reach(&self, before: &[bool]) -> BTreeSet<RouterIx> {
+        let after = self.reachable();
+        let fresh = |ix: &usize| after[*ix] && !before.get(*ix).copied().unwrap_or(false);
+        (0..after.len()).filter(fresh).filter_map(|ix| RouterIx::try_from(ix).ok()).collect()
+    }
+
+    /// Takes away all routers that cannot be reached from here.
+    fn remove_unreachable(&mut self) -> Vec<(RouterIx, Router)> {
+        let seen = self.reachable();
         let mut removed = Vec::new();
         for (ix, slot) in (0..).zip(&mut self.routers) {
             if !seen[usize::from(ix)]
@@ -238,12 +289,15 @@ impl Network {
         self.due.map(|(due, _)| due)
     }
 
-    /// Works out the trees, if it is time. Returns for each router that declared something the
-    /// neighbours that are our children in its tree and were not before, or `None` if it is not time.
-    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Vec<(RouterIx, Vec<FaceId>)>> {
+    /// Works out the trees and takes away who cannot be reached, if it is time. `None`: it is not.
+    ///
+    /// It is too early for that when a link state says so: the next one may bring another way, and
+    /// nobody would repeat what was forgotten in between.
+    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Growth> {
         self.due.filter(|(due, _)| *due <= now)?;
         self.due = None;
         self.withdrawn.forget(now);
+        let removed = self.remove_unreachable();
         self.trees.clear();
         self.graph = self.edges();
         let mut fresh = Vec::new();
@@ -257,6 +311,7 @@ impl Network {
             let children = self.children(ix);
             let Some(router) = self.get_mut(ix) else { continue };
             let before = router.told.replace(children);
+            let before = before.filter(|_| !core::mem::take(&mut router.retell));
             let new: Vec<FaceId> = router
                 .told
                 .iter()
@@ -268,7 +323,7 @@ impl Network {
                 fresh.push((ix, new));
             }
         }
-        Some(fresh)
+        Some(Growth { removed, fresh })
     }
 
     /// The links that both ends speak of.
@@ -359,6 +414,7 @@ impl Router {
             links: BTreeMap::new(),
             entities: Default::default(),
             told: None,
+            retell: false,
         }
     }
 

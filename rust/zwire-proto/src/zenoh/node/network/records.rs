@@ -24,14 +24,16 @@ struct Detail {
 impl Network {
     /// A link to a router is open.
     pub(in super::super) fn link_up(&mut self, now: Now, face: FaceId, zid: ZenohId) -> Changes {
-        let known = self.contains(zid);
+        let before = self.reachable();
         let mut changes = Changes::default();
-        let ix = if known { None } else { self.add(zid, WhatAmI::Router) };
-        changes.added.extend(ix.map(|_| zid));
+        if !self.contains(zid) && self.add(zid, WhatAmI::Router).is_some() {
+            changes.added.push(zid);
+        }
         self.links.insert(face, Link { zid, psids: BTreeMap::new(), introduced: false });
         self.relink(now);
-        let mut news = Vec::new();
-        news.extend(ix.and_then(|ix| self.record(ix, Detail { zid: true, ..Detail::default() })));
+        let fresh = self.come_into_reach(&before);
+        let introduce = Detail { zid: true, ..Detail::default() };
+        let mut news: Vec<LinkState> = fresh.iter().filter_map(|ix| self.record(*ix, introduce)).collect();
         news.extend(self.record(OWN, Detail::default()));
         for other in self.links.keys().filter(|other| **other != face) {
             changes.send.push((*other, LinkStateList(news.clone())));
@@ -58,7 +60,11 @@ impl Network {
             return changes;
         }
         self.relink(now);
-        changes.removed = self.remove_unreachable();
+        self.note_reach();
+        if self.links.is_empty() {
+            // There is nothing to wait for.
+            changes.removed = self.remove_unreachable();
+        }
         if let Some(record) = self.record(OWN, Detail::default()) {
             changes.send =
                 self.links.keys().map(|face| (*face, LinkStateList(vec![record.clone()]))).collect();
@@ -94,7 +100,7 @@ impl Network {
         let Some(own) = self.routers[usize::from(OWN)].as_mut() else { return };
         self.edges = self.edges - own.links.len() + links.len();
         own.links = links;
-        own.sn = (own.sn + 1).max(millis(now.wall));
+        own.sn = (own.sn + 1).max(micros(now.wall));
     }
 
     fn record(&self, ix: RouterIx, detail: Detail) -> Option<LinkState> {
@@ -131,6 +137,7 @@ impl Network {
         let mut changes = Changes::default();
         let mut ignored = 0;
         let Some(mut link) = self.links.remove(&face) else { return (changes, 0) };
+        let before = self.reachable();
         for record in &list.0 {
             let named = record.zid.filter(|zid| record.psid != 0 || *zid == link.zid);
             if let Some(zid) = named.filter(|_| may_number(&link, record.psid)) {
@@ -150,16 +157,18 @@ impl Network {
             return (changes, ignored);
         }
         self.touch(now);
-        changes.removed = self.remove_unreachable();
         changes.added = new.iter().filter_map(|ix| self.get(*ix)).map(|router| router.zid).collect();
 
-        // What is new is told to all, also to whom it came from: that is how they learn our numbers.
-        let news: Vec<LinkState> = new
+        // Who comes into reach is told to all, also to whom it came from: that is how they learn our
+        // numbers. Who is out of reach is not told of.
+        let fresh = self.come_into_reach(&before);
+        let news: Vec<LinkState> = fresh
             .iter()
             .filter_map(|ix| self.record(*ix, Detail { zid: true, locators: updated.contains_key(ix) }))
             .collect();
         let mut all = news.clone();
-        let rest = updated.iter().filter(|(ix, _)| !new.contains(ix));
+        let reached = self.note_reach();
+        let rest = updated.iter().filter(|(ix, _)| !fresh.contains(ix) && reached[usize::from(**ix)]);
         all.extend(rest.filter_map(|(ix, detail)| self.record(*ix, *detail)));
         for to in self.links.keys() {
             let list = if *to == face { &news } else { &all };
@@ -231,7 +240,7 @@ impl Network {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "u64 milliseconds last for half a billion years")]
-const fn millis(duration: Duration) -> u64 {
-    duration.as_millis() as u64
+#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
+const fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
 }

@@ -1,14 +1,17 @@
 //! The rules of routing as dialogues in virtual time: a face says something, and what the node says to
 //! whom is compared, written short.
 
+mod agreement;
 mod barriers;
 mod bounds;
 mod data;
 mod declarations;
+mod fabric;
 mod gossip;
 mod groups;
 mod interests;
 mod net;
+mod network;
 mod peers;
 mod queries;
 mod routers;
