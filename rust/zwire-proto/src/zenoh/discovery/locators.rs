@@ -15,7 +15,10 @@ pub fn address(locator: &str) -> Option<SocketAddr> {
 #[must_use]
 pub fn fitted(locators: &[Text], asker: IpAddr, networks: &[Interface]) -> Vec<Text> {
     let asker = asker.to_canonical();
-    let local = asker.is_loopback() || networks.iter().any(|network| network.address == asker);
+    // A multicast over the loopback of a host that has no other interface comes from no address.
+    let local = asker.is_loopback()
+        || asker.is_unspecified()
+        || networks.iter().any(|network| network.address == asker);
     let home = networks.iter().filter(|network| network.contains(asker)).max_by_key(|network| network.prefix);
     let distance = |locator: &Text| {
         if locator.as_str().starts_with("unix") {

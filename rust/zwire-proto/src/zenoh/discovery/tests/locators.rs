@@ -18,6 +18,7 @@ fn loopback_is_told_on_this_machine_only() {
     assert_eq!(told_to("127.0.0.1", &all), ["tcp/127.0.0.1:7447", "tcp/[::1]:7447", "tcp/192.168.1.5:7447"]);
     assert_eq!(told_to("192.168.1.9", &all), ["tcp/192.168.1.5:7447"]);
     assert_eq!(told_to("192.168.1.5", &all).len(), 3, "asked on an address of ours");
+    assert_eq!(told_to("0.0.0.0", &all).len(), 3, "sent over the loopback of a host that has nothing else");
     assert_eq!(told_to("192.168.1.9", &["unixsock-stream/tmp/a"]).len(), 0);
     assert_eq!(told_to("127.0.0.1", &["unixsock-stream/tmp/a"]).len(), 1);
     assert_eq!(told_to("::ffff:192.168.1.9", &all), ["tcp/192.168.1.5:7447"]);
