@@ -55,7 +55,11 @@ class Peer:
         self.implementation = implementation
         python, module = python_of(implementation)
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
-        environment = {k: v for k, v in os.environ.items() if k not in ("ZENOH_CONFIG", "ZWIRE_CONFIG")}
+        hidden = {"ZENOH_CONFIG", "ZWIRE_CONFIG"}
+        if host:
+            # Nobody else is on that network: nodes may look for each other as they do by default.
+            hidden.add("ZWIRE_SCOUTING_INTERFACE")
+        environment = {k: v for k, v in os.environ.items() if k not in hidden}
         self.process = subprocess.Popen(
             [*(host.namespace.prefix if host else ()), python, str(PEER), module],
             stdin=subprocess.PIPE,
