@@ -108,6 +108,10 @@ $(ZRE_PEERS)/versions: .ci/zre-peers
 	@echo "== getting czmq from Debian and building zyre 2.0.1, 1.0.0 and the one of 20/ZRE into .tools/zre"
 	.ci/zre-peers $(ZRE_PEERS)
 
+.PHONY: stress
+stress: ext ## Minutes of load and failing networks, with a table of figures at the end
+	$(BIN)/python -m pytest tests/network/stress_reconnect.py tests/network/stress_load.py --timeout 600 $(PYTEST_ARGS)
+
 .PHONY: test-zre
 test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 20/ZRE node, in network namespaces
 	$(BIN)/python -m pytest tests/zre --timeout 120 $(PYTEST_ARGS)

@@ -239,6 +239,46 @@ class Node:
         )
         self.things[name] = self.session.info.declare_transport_events_listener(sink)
 
+    def join_mesh(self, connect):
+        """One more session, a peer that is connected to those; where it listens."""
+        mesh = self.things.setdefault("mesh", [])
+        config = self.z.Config()
+        for path, value in {
+            "mode": "peer",
+            "scouting/multicast/enabled": False,
+            "scouting/gossip/enabled": False,
+            "scouting/delay": 0,
+            "listen/endpoints": ["tcp/127.0.0.1:0"],
+            "connect/endpoints": connect,
+        }.items():
+            config.insert_json5(path, json.dumps(value))
+        mesh.append(self.z.open(config))
+        return mesh[-1].listening()
+
+    def mesh_sizes(self):
+        """How many peers each of these sessions knows."""
+        return [len(list(session.info.peers_zid())) for session in self.things["mesh"]]
+
+    def subscribe_many(self, prefix, upto):
+        """Subscribes to numbered keys from where the last call ended; seconds until the neighbours know."""
+        made = self.things.setdefault(prefix, [])
+        start = time.monotonic()
+        made += [self.session.declare_subscriber(f"{prefix}/{number}") for number in range(len(made), upto)]
+        made[-1].wait_ready(30)
+        return time.monotonic() - start
+
+    def take_many(self, prefix):
+        """How many of those subscriptions had a message."""
+        return sum(subscriber.try_recv() is not None for subscriber in self.things[prefix])
+
+    def touch_many(self, prefix, count):
+        """Puts once on each of the numbered keys; how long it took."""
+        block = self.z.CongestionControl.BLOCK
+        start = time.monotonic()
+        for number in range(count):
+            self.session.put(f"{prefix}/{number}", b"", congestion_control=block)
+        return time.monotonic() - start
+
     def memory(self):
         """Resident bytes of this process."""
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -352,6 +392,23 @@ class Node:
     def latencies(self, name):
         """The ages of the messages that came since the last call (s), in order."""
         return sorted((came - sent) / 1e9 for sent, came in self.times(name))
+
+    def trickle(self, key, period, size=8):
+        """Puts in the background until ``stop``; what is refused while there is no link is counted."""
+        counts = {"sent": 0, "refused": 0}
+        end = threading.Event()
+
+        def run():
+            while not end.wait(period):
+                try:
+                    self.session.put(key, counts["sent"].to_bytes(8, "little") + bytes(size - 8))
+                    counts["sent"] += 1
+                except self.z.ZError:
+                    counts["refused"] += 1
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.things["trickle"] = (end, thread, counts)
 
     def bulk(self, key, size, **options):
         """Puts one large payload after the other in the background until ``stop_bulk``."""
