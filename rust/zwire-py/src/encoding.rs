@@ -88,7 +88,7 @@ impl PyEncoding {
     #[staticmethod]
     #[pyo3(signature = (id, schema=None))]
     fn from_id(py: Python<'_>, id: u16, schema: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        checked(py, Encoding { id, schema: zbytes::extract_option(schema)? }).map(Self)
+        checked(py, Encoding { id, schema: zbytes::extract_option(schema)?.map(Box::new) }).map(Self)
     }
 
     /// The number that travels; 65535 for a custom encoding.

@@ -172,7 +172,7 @@ impl PySample {
     /// Who made it, if it says so.
     #[getter]
     fn source_info(&self) -> Option<PySourceInfo> {
-        self.0.source_info.map(PySourceInfo)
+        self.0.source_info.as_deref().copied().map(PySourceInfo)
     }
 
     /// Always None: instrumentation of 1.10 is passed on by routers and not kept.
@@ -223,7 +223,7 @@ impl PySample {
             timestamp: timestamp::extract_option(timestamp)?,
             qos: Qos(qos),
             reliability: reliability.0,
-            source_info: source_info(source)?,
+            source_info: source_info(source)?.map(Box::new),
             attachment: attachment.map(|attachment| attachment.get().0.clone()),
         }))
     }

@@ -158,7 +158,7 @@ pub(crate) fn put_body(
     Ok(PushBody::Put(Put {
         timestamp: timestamp::extract_option(timestamp)?,
         encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
-        source_info: sample::source_info(source_info)?,
+        source_info: sample::source_info(source_info)?.map(Box::new),
         attachment: zbytes::extract_option(attachment)?,
         ..Put::new(zbytes::extract(payload)?)
     }))
@@ -172,7 +172,7 @@ pub(crate) fn del_body(
 ) -> PyResult<PushBody> {
     Ok(PushBody::Del(Del {
         timestamp: timestamp::extract_option(timestamp)?,
-        source_info: sample::source_info(source_info)?,
+        source_info: sample::source_info(source_info)?.map(Box::new),
         attachment: zbytes::extract_option(attachment)?,
         ..Del::default()
     }))

@@ -69,7 +69,7 @@ fn encoding() -> impl Strategy<Value = Encoding> {
     let schema = vec(any::<u8>(), 0..30).prop_map(Bytes::from);
     prop_oneof![
         Just(Encoding::DEFAULT),
-        (u16s(), of(schema)).prop_map(|(id, schema)| Encoding { id, schema })
+        (u16s(), of(schema.prop_map(Box::new))).prop_map(|(id, schema)| Encoding { id, schema })
     ]
 }
 
@@ -118,7 +118,7 @@ fn common() -> BoxedStrategy<(Qos, Option<Box<Timestamp>>, u16)> {
 }
 
 fn put() -> BoxedStrategy<Put> {
-    (of(timestamp()), encoding(), of(source_info()), of(bytes()), unknown(), bytes())
+    (of(timestamp()), encoding(), of(source_info().prop_map(Box::new)), of(bytes()), unknown(), bytes())
         .prop_map(|(timestamp, encoding, source_info, attachment, extensions, payload)| Put {
             timestamp,
             encoding,
@@ -132,7 +132,7 @@ fn put() -> BoxedStrategy<Put> {
 }
 
 fn del() -> BoxedStrategy<Del> {
-    (of(timestamp()), of(source_info()), of(bytes()), unknown())
+    (of(timestamp()), of(source_info().prop_map(Box::new)), of(bytes()), unknown())
         .prop_map(|(timestamp, source_info, attachment, extensions)| Del {
             timestamp,
             source_info,

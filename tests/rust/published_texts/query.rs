@@ -158,7 +158,7 @@ fn q4_the_query_body_has_no_inner_length() {
     // As the page has it: the length becomes part of the payload.
     assert_eq!(query("83 43 05 08 03 616263").body.unwrap().payload, "\u{3}abc");
     assert_eq!(query("83 43 01 00").body.unwrap().payload.len(), 0);
-    assert_eq!(query("83 43 07 09 01 78 616263 00").body.unwrap().encoding.schema.unwrap(), "x");
+    assert_eq!(*query("83 43 07 09 01 78 616263 00").body.unwrap().encoding.schema.unwrap(), "x");
     assert_eq!(refused("5c 01 00 83 43 00"), DecodeErrorKind::Truncated { needed: 1 });
 }
 

@@ -19,7 +19,7 @@ fn message(push: Push) -> BatchItem {
 }
 
 fn encoded(id: u16, schema: Option<&'static str>, payload: &'static str) -> Put {
-    Put { encoding: Encoding { id, schema: schema.map(bytes) }, ..put(payload) }
+    Put { encoding: Encoding { id, schema: schema.map(|schema| Box::new(bytes(schema))) }, ..put(payload) }
 }
 
 /// A record of a TsStack: a timestamp of the client in its wire form.
@@ -66,7 +66,7 @@ pub(crate) fn items(id: &str) -> Option<Vec<BatchItem>> {
                 full("f/y"),
                 Put {
                     timestamp: Some(timestamp(0x6b00_ede9_24fd_9030, client())),
-                    source_info: Some(source(6, 7)),
+                    source_info: Some(Box::new(source(6, 7))),
                     attachment: Some(bytes("A")),
                     ..put("v")
                 },
@@ -78,7 +78,7 @@ pub(crate) fn items(id: &str) -> Option<Vec<BatchItem>> {
                 full("f/y"),
                 Del {
                     timestamp: Some(timestamp(0x6b00_ede9_71e0_15d4, client())),
-                    source_info: Some(source(6, 8)),
+                    source_info: Some(Box::new(source(6, 8))),
                     attachment: Some(bytes("A")),
                     ..Del::default()
                 },

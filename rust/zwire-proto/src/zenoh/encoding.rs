@@ -14,8 +14,8 @@ use crate::Text;
 pub struct Encoding {
     /// The number of the predefined encoding; 65535 means that the schema is the whole name.
     pub id: u16,
-    /// The schema; any bytes, at most 255.
-    pub schema: Option<Bytes>,
+    /// The schema; any bytes, at most 255. Most encodings have none, so it takes no more than a pointer.
+    pub schema: Option<Box<Bytes>>,
 }
 
 impl Encoding {
@@ -45,8 +45,8 @@ impl Encoding {
         let (name, schema) = text.split_once(SEPARATOR).unwrap_or((&text, ""));
         match id_of(name) {
             Some(id) if schema.is_empty() => Self { id, schema: None },
-            Some(id) => Self { id, schema: Some(text.slice_ref(schema).into_bytes()) },
-            None => Self { id: Self::CUSTOM, schema: Some(text.into_bytes()) },
+            Some(id) => Self { id, schema: Some(Box::new(text.slice_ref(schema).into_bytes())) },
+            None => Self { id: Self::CUSTOM, schema: Some(Box::new(text.into_bytes())) },
         }
     }
 
@@ -56,9 +56,9 @@ impl Encoding {
     pub fn with_schema(self, schema: impl Into<Text>) -> Self {
         let schema = schema.into();
         if self.id != Self::CUSTOM {
-            return Self { id: self.id, schema: Some(schema.into_bytes()) };
+            return Self { id: self.id, schema: Some(Box::new(schema.into_bytes())) };
         }
-        let old = self.schema.unwrap_or_default();
+        let old = self.schema.map_or_else(Bytes::new, |schema| *schema);
         let separator = old.iter().position(|&byte| byte == SEPARATOR as u8);
         let name = old.slice(..separator.unwrap_or(old.len()));
         let schema = match (name.is_empty(), schema.is_empty()) {
@@ -66,7 +66,7 @@ impl Encoding {
             (false, true) => name,
             (false, false) => [&name, &b";"[..], schema.as_bytes()].concat().into(),
         };
-        Self { id: Self::CUSTOM, schema: Some(schema) }
+        Self { id: Self::CUSTOM, schema: Some(Box::new(schema)) }
     }
 
     /// The predefined name of the id, if it has one.
@@ -177,7 +177,7 @@ impl FromStr for Encoding {
 }
 impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let schema = self.schema.as_deref();
+        let schema = self.schema.as_deref().map(|schema| &schema[..]);
         let schema = schema.map(|schema| core::str::from_utf8(schema).unwrap_or("unknown(non-utf8)"));
         match (self.name(), schema) {
             (None, Some(schema)) if self.id == Self::CUSTOM => return f.write_str(schema),
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn of(id: u16, schema: &str) -> Encoding {
-        Encoding { id, schema: Some(Bytes::copy_from_slice(schema.as_bytes())) }
+        Encoding { id, schema: Some(Box::new(Bytes::copy_from_slice(schema.as_bytes()))) }
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_peers_may_send_can_be_shown() {
-        let unreadable = Some(Bytes::from_static(b"\xff"));
+        let unreadable = Some(Box::new(Bytes::from_static(b"\xff")));
         for (encoding, shown) in [
             (Encoding { id: 4464, schema: None }, "unknown(4464)"),
             (of(4464, "x"), "unknown(4464);x"),

@@ -6,7 +6,11 @@ use thiserror::Error;
 /// A node's id: a non-zero 128-bit number. On the wire little-endian without trailing zero bytes, as
 /// text in lower-case hexadecimal without leading zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+// Aligned as what stands beside it: messages and samples, which hold several, are a quarter larger otherwise.
+#[repr(Rust, packed(8))]
 pub struct ZenohId(NonZeroU128);
+
+const _: () = assert!(size_of::<Option<ZenohId>>() == 16 && align_of::<ZenohId>() == 8);
 
 impl ZenohId {
     /// From the number; `None` for zero.
@@ -107,7 +111,7 @@ impl FromStr for ZenohId {
 }
 impl fmt::Display for ZenohId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::LowerHex::fmt(&self.0, f)
+        fmt::LowerHex::fmt(&self.number(), f)
     }
 }
 impl fmt::Debug for ZenohId {

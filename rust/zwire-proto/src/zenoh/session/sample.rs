@@ -33,8 +33,8 @@ pub struct Sample {
     pub qos: Qos,
     /// The channel that it came by.
     pub reliability: Reliability,
-    /// Who made it.
-    pub source_info: Option<SourceInfo>,
+    /// Who made it, which few say.
+    pub source_info: Option<Box<SourceInfo>>,
     /// Bytes of the user; present and empty is not the same as absent.
     pub attachment: Option<Bytes>,
 }

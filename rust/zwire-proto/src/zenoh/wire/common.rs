@@ -85,7 +85,8 @@ pub(super) fn read_encoding(r: &mut Reader<'_>) -> Result<Encoding> {
     // Receivers truncate the id to 16 bits.
     #[allow(clippy::cast_possible_truncation, reason = "as the peers do")]
     let id = (word >> 1) as u16;
-    let schema = if word & 1 == 1 { Some(r.zbytes(u64::from(u8::MAX), "encoding schema")?) } else { None };
+    let schema =
+        if word & 1 == 1 { Some(Box::new(r.zbytes(u64::from(u8::MAX), "encoding schema")?)) } else { None };
     Ok(Encoding { id, schema })
 }
 

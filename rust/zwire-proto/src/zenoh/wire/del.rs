@@ -31,7 +31,7 @@ pub struct Del {
     /// When it went.
     pub timestamp: Option<Timestamp>,
     /// Who says so.
-    pub source_info: Option<SourceInfo>,
+    pub source_info: Option<Box<SourceInfo>>,
     /// Bytes of the user.
     pub attachment: Option<Bytes>,
     /// Unknown extensions, kept for the next hop.
@@ -47,7 +47,7 @@ impl Del {
             let ext;
             (ext, more) = read_header(r, "DEL extension")?;
             match ext {
-                SOURCE_INFO => del.source_info = Some(read_source_info(r)?),
+                SOURCE_INFO => del.source_info = Some(Box::new(read_source_info(r)?)),
                 ATTACHMENT => del.attachment = Some(r.zbytes(u64::from(u32::MAX), "DEL attachment")?),
                 _ => keep_unknown(&mut del.extensions, ext, r, "DEL extension")?,
             }
@@ -96,7 +96,7 @@ mod tests {
         let timestamp = Timestamp { time: Ntp64(2), id: zid };
         check("22 02 01 01", Del { timestamp: Some(timestamp), ..Del::default() });
         let info = SourceInfo { zid, eid: 2, sn: 3 };
-        check("82 41 04 00010203", Del { source_info: Some(info), ..Del::default() });
+        check("82 41 04 00010203", Del { source_info: Some(Box::new(info)), ..Del::default() });
         check("82 42 00", Del { attachment: Some(Bytes::new()), ..Del::default() });
         let extensions = vec![UnknownExt { id: 3, body: ExtBody::ZBuf(Bytes::from_static(b"x")) }];
         check("82 43 01 78", Del { extensions, ..Del::default() });

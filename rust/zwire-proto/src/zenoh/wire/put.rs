@@ -42,7 +42,7 @@ pub struct Put {
     /// What the payload holds.
     pub encoding: Encoding,
     /// Who made it.
-    pub source_info: Option<SourceInfo>,
+    pub source_info: Option<Box<SourceInfo>>,
     /// The payload is a description of shared memory, not the value (`zenoh-wire` 5.8).
     pub shm: bool,
     /// Bytes of the user; present and empty is not the same as absent.
@@ -70,7 +70,7 @@ impl Put {
             let ext;
             (ext, more) = read_header(r, "PUT extension")?;
             match ext {
-                SOURCE_INFO => put.source_info = Some(read_source_info(r)?),
+                SOURCE_INFO => put.source_info = Some(Box::new(read_source_info(r)?)),
                 shm::MARKER => put.shm = shm::accept(r, "PUT Shm extension")?,
                 ATTACHMENT => put.attachment = Some(r.zbytes(u64::from(u32::MAX), "PUT attachment")?),
                 _ => keep_unknown(&mut put.extensions, ext, r, "PUT extension")?,
@@ -143,17 +143,17 @@ mod tests {
         let timestamp = Timestamp { time: Ntp64(300), id: ZenohId::new(1).unwrap() };
         check("21 ac02 01 01 00", Put { timestamp: Some(timestamp), ..Put::default() });
         check("41 08 00", Put { encoding: Encoding { id: 4, schema: None }, ..Put::default() });
-        let schema = Some(Bytes::new());
+        let schema = Some(Box::default());
         check("41 01 00 00", Put { encoding: Encoding { id: 0, schema }, ..Put::default() });
         let info = SourceInfo { zid: ZenohId::new(1).unwrap(), eid: 2, sn: 3 };
-        check("81 41 04 00010203 00", Put { source_info: Some(info), ..Put::default() });
+        check("81 41 04 00010203 00", Put { source_info: Some(Box::new(info)), ..Put::default() });
         // "Present but empty is distinct from absent."
         check("81 43 00 00", Put { attachment: Some(Bytes::new()), ..Put::default() });
         let extensions = vec![UnknownExt { id: 14, body: ExtBody::Unit }];
         check(
             "81 c1 04 00010203 c3 01 61 0e 00",
             Put {
-                source_info: Some(info),
+                source_info: Some(Box::new(info)),
                 attachment: Some(Bytes::from_static(b"a")),
                 extensions,
                 ..Put::default()
@@ -170,7 +170,7 @@ mod tests {
             &format!("21 {} 10 {ones} 00", "ff".repeat(9)),
             Put { timestamp: Some(timestamp), ..Put::default() },
         );
-        let schema = Some(Bytes::from(vec![0xff; 255]));
+        let schema = Some(Box::new(Bytes::from(vec![0xff; 255])));
         check(
             &format!("41 ffff07 ff01 {} 00", "ff".repeat(255)),
             Put { encoding: Encoding { id: 65_535, schema }, ..Put::default() },
@@ -178,7 +178,7 @@ mod tests {
         let info = SourceInfo { zid: id, eid: u32::MAX, sn: u32::MAX };
         check(
             &format!("81 41 1b f0 {ones} ffffffff0f ffffffff0f 00"),
-            Put { source_info: Some(info), ..Put::default() },
+            Put { source_info: Some(Box::new(info)), ..Put::default() },
         );
     }
 

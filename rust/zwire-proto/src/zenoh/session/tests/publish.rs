@@ -242,12 +242,12 @@ fn routes_follow_each_change() {
 fn everything_of_a_publication_reaches_the_sample() {
     let mut rig = Rig::new();
     rig.subscriber("a");
-    let source_info = Some(crate::zenoh::wire::SourceInfo { zid: zid(5), eid: 6, sn: 7 });
+    let source_info = Some(Box::new(crate::zenoh::wire::SourceInfo { zid: zid(5), eid: 6, sn: 7 }));
     let timestamp = Some(Timestamp { time: crate::zenoh::Ntp64(8), id: zid(9) });
     let body = PushBody::Put(Put {
         timestamp,
         encoding: crate::zenoh::Encoding::from_text("text/plain;utf8"),
-        source_info,
+        source_info: source_info.clone(),
         attachment: Some(Bytes::new()),
         ..Put::new("x")
     });
