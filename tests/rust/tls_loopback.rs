@@ -1,4 +1,4 @@
-//! TLS: sessions of ours, and what they say when certificates, names or protocols do not fit.
+//! TLS and QUIC: sessions of ours, and what they say when certificates, names or protocols do not fit.
 
 mod links;
 
@@ -92,19 +92,33 @@ fn failure(session: Result<Session, Error>) -> TlsFailure {
 }
 
 #[test]
-fn tls_carries_everything() {
-    let ca = Authority::new("tls-carry");
+fn tls_and_quic_carry_everything() {
+    for protocol in ["tls", "quic"] {
+        carries(protocol);
+    }
+}
+
+fn carries(protocol: &str) {
+    let at = |address: &str| format!("{protocol}/{address}");
+    let ca = Authority::new(&format!("tls-carry-{protocol}"));
     ca.issue("node", |_| ());
-    carries_everything("tls/localhost:0", &ca.listener("node", ""), &ca.connector(""));
+    carries_everything(&at("localhost:0"), &ca.listener("node", ""), &ca.connector(""));
 }
 
 #[test]
 fn both_sides_show_certificates() {
-    let ca = Authority::new("tls-mutual");
+    for protocol in ["tls", "quic"] {
+        mutual(protocol);
+    }
+}
+
+fn mutual(protocol: &str) {
+    let at = |address: &str| format!("{protocol}/{address}");
+    let ca = Authority::new(&format!("tls-mutual-{protocol}"));
     ca.issue("node", |_| ());
     ca.issue("robot", |_| ());
     let listener = ca.listener("node", "enable_mtls: true");
-    carries_everything("tls/127.0.0.1:0", &listener, &ca.connector(&ca.shows("robot")));
+    carries_everything(&at("127.0.0.1:0"), &listener, &ca.connector(&ca.shows("robot")));
 }
 
 #[test]
@@ -123,19 +137,26 @@ fn an_endpoint_has_settings_of_its_own() {
 
 #[test]
 fn what_is_wrong_with_a_certificate_is_said() {
-    let ca = Authority::new("tls-wrong");
+    for protocol in ["tls", "quic"] {
+        wrong_certificates(protocol);
+    }
+}
+
+fn wrong_certificates(protocol: &str) {
+    let at = |address: &str| format!("{protocol}/{address}");
+    let ca = Authority::new(&format!("tls-wrong-{protocol}"));
     ca.issue("node", |_| ());
     ca.issue("old", EXPIRED);
     ca.issue("other", |params| {
         *params = CertificateParams::new(vec!["elsewhere".to_owned()]).unwrap();
     });
-    let stranger = Authority::new("tls-stranger");
-    let expired = hub("tls/localhost:0", &ca.listener("old", ""));
+    let stranger = Authority::new(&format!("tls-stranger-{protocol}"));
+    let expired = hub(&at("localhost:0"), &ca.listener("old", ""));
     assert_eq!(failure(try_client(&expired.listening()[0], &ca.connector(""))), TlsFailure::Expired);
-    let node = hub("tls/localhost:0", &ca.listener("node", ""));
+    let node = hub(&at("localhost:0"), &ca.listener("node", ""));
     let unknown = failure(try_client(&node.listening()[0], &stranger.connector("")));
     assert_eq!(unknown, TlsFailure::UnknownAuthority);
-    let other = hub("tls/localhost:0", &ca.listener("other", ""));
+    let other = hub(&at("localhost:0"), &ca.listener("other", ""));
     let endpoint = &other.listening()[0];
     let TlsFailure::Name { expected, presented } = failure(try_client(endpoint, &ca.connector(""))) else {
         panic!("another failure");
@@ -151,14 +172,21 @@ fn what_is_wrong_with_a_certificate_is_said() {
 
 #[test]
 fn a_listener_refuses_certificates_and_says_why() {
-    let ca = Authority::new("tls-clients");
+    for protocol in ["tls", "quic"] {
+        refused_certificates(protocol);
+    }
+}
+
+fn refused_certificates(protocol: &str) {
+    let at = |address: &str| format!("{protocol}/{address}");
+    let ca = Authority::new(&format!("tls-clients-{protocol}"));
     for name in ["node", "robot"] {
         ca.issue(name, |_| ());
     }
     ca.issue("old", EXPIRED);
-    let stranger = Authority::new("tls-clients-stranger");
+    let stranger = Authority::new(&format!("tls-clients-stranger-{protocol}"));
     stranger.issue("thief", |_| ());
-    let hub = hub("tls/localhost:0", &ca.listener("node", "enable_mtls: true"));
+    let hub = hub(&at("localhost:0"), &ca.listener("node", "enable_mtls: true"));
     let endpoint = &hub.listening()[0];
     for (shows, word) in [
         (String::new(), "demands a certificate"),
@@ -279,12 +307,19 @@ fn rude_peers_are_left_in_time() {
 
 #[test]
 fn a_link_ends_with_its_certificate() {
-    let ca = Authority::new("tls-expiry");
+    for protocol in ["tls", "quic"] {
+        expires(protocol);
+    }
+}
+
+fn expires(protocol: &str) {
+    let at = |address: &str| format!("{protocol}/{address}");
+    let ca = Authority::new(&format!("tls-expiry-{protocol}"));
     ca.issue("short", |params| {
         // Certificates count in whole seconds.
         params.not_after = (std::time::SystemTime::now() + Duration::from_secs(3)).into();
     });
-    let hub = hub("tls/localhost:0", &ca.listener("short", ""));
+    let hub = hub(&at("localhost:0"), &ca.listener("short", ""));
     let endpoint = &hub.listening()[0];
     let lasting = client(endpoint, &ca.connector(""));
     let ending = client(endpoint, &ca.connector("close_link_on_expiration: true"));

@@ -601,7 +601,7 @@ impl Link {
     /// Whether everything was written.
     pub(crate) fn is_flushed(&self) -> bool {
         let tx = self.tx.lock();
-        tx.dead || (tx.out.is_empty() && tx.machine.is_idle() && !tx.busy)
+        tx.dead || (tx.out.is_empty() && tx.machine.is_idle() && !tx.busy && self.io.is_delivered())
     }
 
     /// Ends both tasks. Idempotent.

@@ -21,6 +21,9 @@ const BUFFERS: &[&str] = &["so_rcvbuf", "so_sndbuf"];
 /// Of multicast groups.
 const GROUP: &[&str] = &["join", "ttl"];
 
+/// Of QUIC.
+const QUIC: &[&str] = &["mixed_rel", "multistream"];
+
 fn is_group(endpoint: &Endpoint) -> bool {
     endpoint.address().parse().is_ok_and(|address: SocketAddr| address.ip().is_multicast())
 }
@@ -33,6 +36,7 @@ fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
         // Datagrams have these buffers, too.
         "tcp" | "udp" | "ws" => &[RULES, IP, BUFFERS],
         "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
+        "quic" => &[RULES, IP, BUFFERS, &TLS_CONFIG, QUIC],
         _ => &[RULES],
     };
     PROTOCOLS.contains(&protocol).then_some(known)
@@ -89,7 +93,11 @@ impl LinkOptions {
         }
         let options = Self {
             priorities: metadata(endpoint, "prio", "<first>-<last>, both 0 to 7", priorities)?,
-            reliability: if endpoint.protocol() == "udp" {
+            reliability: if endpoint.protocol() == "quic" {
+                metadata(endpoint, "rel", "1, because datagrams of QUIC are not supported", |text| {
+                    (text == "1").then_some(Reliability::Reliable)
+                })?
+            } else if endpoint.protocol() == "udp" {
                 // The reference has QUIC without certificates underneath.
                 metadata(endpoint, "rel", "0, because reliable UDP is not supported", |text| {
                     (text == "0").then_some(Reliability::BestEffort)
@@ -115,6 +123,11 @@ impl LinkOptions {
             })?,
             tls: TlsSettings::of(endpoint)?,
         };
+        // What is agreed on with `auto` is one stream, which every peer knows.
+        const ONE_STREAM: &str = "0 or auto, because several streams are not supported";
+        config(endpoint, "multistream", ONE_STREAM, |text| matches!(text, "0" | "auto").then_some(()))?;
+        const NO_DATAGRAMS: &str = "0 or auto, because datagrams of QUIC are not supported";
+        config(endpoint, "mixed_rel", NO_DATAGRAMS, |text| matches!(text, "0" | "auto").then_some(()))?;
         if options.interface.is_some() && options.bind.is_some() {
             return Err(EndpointError::Conflict { first: "iface", second: "bind" });
         }

@@ -8,6 +8,7 @@
 
 mod group;
 mod message;
+mod quic;
 mod tls;
 mod udp;
 #[cfg(unix)]
@@ -33,6 +34,7 @@ pub(crate) const PROTOCOLS: &[&str] = &[
     "udp",
     tls::PROTOCOL,
     ws::PROTOCOL,
+    quic::PROTOCOL,
     #[cfg(unix)]
     unix::PROTOCOL,
 ];
@@ -45,6 +47,7 @@ pub(crate) enum Io {
     Group(Box<Group>),
     Tls(Box<tls::Stream>),
     Ws(Box<ws::Stream>),
+    Quic(Box<quic::Stream>),
     #[cfg(unix)]
     Unix(unix::Stream),
 }
@@ -81,6 +84,7 @@ impl Io {
             "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
             tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::Stream::connect(target, link).await?))),
             ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::Stream::connect(target, link).await?))),
+            quic::PROTOCOL => Ok(Self::Quic(Box::new(quic::Stream::connect(target, link).await?))),
             #[cfg(unix)]
             unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
             other => Err(ConnectReason::Protocol(other.to_owned())),
@@ -93,7 +97,7 @@ impl Io {
     /// What is missing or of no use.
     pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
-            tls::PROTOCOL => tls::check_connect(target, link),
+            tls::PROTOCOL | quic::PROTOCOL => tls::check_connect(target, link),
             _ => Ok(()),
         }
     }
@@ -110,6 +114,7 @@ impl Io {
             Self::Group(_) => Err(io::ErrorKind::WouldBlock.into()),
             Self::Tls(stream) => stream.try_read(buf),
             Self::Ws(stream) => stream.try_read(buf),
+            Self::Quic(stream) => stream.try_read(buf),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_read(buf),
         }
@@ -131,6 +136,7 @@ impl Io {
             Self::Group(group) => group.try_write(out, progress),
             Self::Tls(stream) => stream.try_write(out, progress),
             Self::Ws(stream) => stream.try_write(out, progress),
+            Self::Quic(stream) => stream.try_write(out, progress),
             #[cfg(unix)]
             Self::Unix(stream) => stream.try_write(out, progress),
         }
@@ -147,6 +153,10 @@ impl Io {
             Self::Group(_) => core::future::pending().await,
             Self::Tls(stream) => stream.readable().await,
             Self::Ws(stream) => stream.readable().await,
+            Self::Quic(stream) => {
+                stream.readable().await;
+                Ok(())
+            }
             #[cfg(unix)]
             Self::Unix(stream) => stream.readable().await,
         }
@@ -163,6 +173,10 @@ impl Io {
             Self::Group(group) => group.writable().await,
             Self::Tls(stream) => stream.writable().await,
             Self::Ws(stream) => stream.writable().await,
+            Self::Quic(stream) => {
+                stream.writable().await;
+                Ok(())
+            }
             #[cfg(unix)]
             Self::Unix(stream) => stream.writable().await,
         }
@@ -176,6 +190,8 @@ impl Io {
             Self::Ws(stream) => tcp::set_room(stream.socket(), bytes),
             // Datagrams are sent as they come.
             Self::Udp(_) | Self::Group(_) => {}
+            // Its own window holds what is on the way.
+            Self::Quic(_) => {}
             // The buffers of the other end are all that there is.
             #[cfg(unix)]
             Self::Unix(_) => {}
@@ -188,7 +204,17 @@ impl Io {
         match self {
             Self::Tls(stream) => stream.close(),
             Self::Ws(stream) => stream.close(),
+            Self::Quic(stream) => stream.close(),
             _ => {}
+        }
+    }
+
+    /// Nothing more will be written: whether what was written is out of our hands.
+    pub(crate) fn is_delivered(&self) -> bool {
+        match self {
+            Self::Quic(stream) => stream.is_delivered(),
+            // The kernel has it.
+            _ => true,
         }
     }
 
@@ -196,6 +222,7 @@ impl Io {
     pub(crate) const fn expires(&self) -> Option<Duration> {
         match self {
             Self::Tls(stream) => stream.expires(),
+            Self::Quic(stream) => stream.expires(),
             _ => None,
         }
     }
@@ -238,6 +265,7 @@ impl Io {
             Self::Group(group) => Ok(group.ends()),
             Self::Tls(stream) => stream.ends(),
             Self::Ws(stream) => stream.ends(),
+            Self::Quic(stream) => Ok(stream.ends()),
             #[cfg(unix)]
             Self::Unix(stream) => Ok(stream.ends()),
         }
@@ -250,6 +278,7 @@ pub(crate) enum Listener {
     Udp(Box<udp::Listener>),
     Tls(tls::Listener),
     Ws(TcpListener),
+    Quic(quic::Listener),
     #[cfg(unix)]
     Unix(unix::Listener),
 }
@@ -265,6 +294,7 @@ pub(crate) struct Bound {
 
 /// What a listener leaves behind until this is dropped.
 pub(crate) enum Guard {
+    Quic(#[allow(dead_code, reason = "held for its drop")] quic::Guard),
     #[cfg(unix)]
     Unix(#[allow(dead_code, reason = "held for its drop")] unix::Guard),
 }
@@ -299,6 +329,13 @@ impl Listener {
                 let locator = locator(target, &format!("{host}:{port}"));
                 Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
             }
+            quic::PROTOCOL => {
+                let listener = quic::Listener::bind(target, link).await?;
+                let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
+                let locator = locator(target, &format!("{host}:{}", listener.port()));
+                let guard = Some(Guard::Quic(listener.guard()));
+                Ok(Bound { listener: Self::Quic(listener), locator, guard })
+            }
             #[cfg(unix)]
             unix::PROTOCOL => {
                 let (listener, guard) = unix::Listener::bind(target).await?;
@@ -318,7 +355,7 @@ impl Listener {
     /// What is missing or of no use.
     pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
-            tls::PROTOCOL => tls::check_listen(target, link),
+            tls::PROTOCOL | quic::PROTOCOL => tls::check_listen(target, link),
             _ => Ok(()),
         }
     }
@@ -335,6 +372,9 @@ impl Listener {
             Self::Tls(listener) => {
                 listener.accept().await.map(|(socket, acceptor)| Incoming::Tls(socket, acceptor))
             }
+            Self::Quic(listener) => {
+                listener.accept().await.map(|incoming| Incoming::Quic(Box::new(incoming)))
+            }
             #[cfg(unix)]
             Self::Unix(listener) => listener.accept().await.map(|stream| Incoming::Ready(Io::Unix(stream))),
         }
@@ -348,6 +388,7 @@ pub(crate) enum Incoming {
     Tcp(TcpStream),
     Tls(TcpStream, Arc<tls::Acceptor>),
     Ws(TcpStream),
+    Quic(Box<quic::Incoming>),
 }
 
 impl Incoming {
@@ -364,6 +405,7 @@ impl Incoming {
             }
             Self::Ws(socket) => Ok(Io::Ws(Box::new(ws::Stream::accept(socket).await?))),
             Self::Tls(socket, acceptor) => Ok(Io::Tls(Box::new(acceptor.accept(socket).await?))),
+            Self::Quic(incoming) => Ok(Io::Quic(Box::new(incoming.ready().await?))),
         }
     }
 }

@@ -185,7 +185,22 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::Result<Socket> {
+/// A socket at an address that nobody else has: another listener there is an error.
+pub(super) fn bind(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Socket> {
+    let bound = new_socket(target, link, address).and_then(|socket| {
+        socket.bind(&address.into())?;
+        Ok(socket)
+    });
+    match bound {
+        // A host without IPv6: `[::]` means every interface, and these are all there are.
+        Err(_) if address.is_ipv6() && address.ip().is_unspecified() && !has_ipv6() => {
+            bind(target, link, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()))
+        }
+        other => other,
+    }
+}
+
+pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::DGRAM, Some(Protocol::UDP))?;
     crate::tcp::options(&SockRef::from(&socket), target, link, like.is_ipv6())?;
     socket.set_nonblocking(true)?;
@@ -218,19 +233,7 @@ impl Listener {
     }
 
     fn bind_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Self> {
-        let bound = new_socket(target, link, address).and_then(|socket| {
-            // While nobody shares the port: another listener there is an error.
-            socket.bind(&address.into())?;
-            Ok(socket)
-        });
-        let socket = match bound {
-            // A host without IPv6: `[::]` means every interface, and these are all there are.
-            Err(_) if address.is_ipv6() && address.ip().is_unspecified() && !has_ipv6() => {
-                let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
-                return Self::bind_one(target, link, any);
-            }
-            other => other?,
-        };
+        let socket = bind(target, link, address)?;
         // From now on the sockets of accepted peers do.
         share(&socket)?;
         let socket = UdpSocket::from_std(socket.into())?;
