@@ -23,7 +23,7 @@ from python.children import machine
 from python.plan import KIB, MIB, Plan
 from python.rows import Row, table
 
-AREAS = ["codec", "pubsub", "roundtrip", "fan", "zmtp", "hub", "zre", "decode", "spark"]
+AREAS = ["codec", "pubsub", "roundtrip", "links", "fan", "zmtp", "hub", "zre", "decode", "spark"]
 
 
 def _version(package: str) -> str:
@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument(
         "--only", metavar="PATTERN", help="rows whose area and name match, such as 'pubsub 8 B'"
     )
+    parser.add_argument("--link", metavar="KINDS", help="kinds in the area links, such as 'udp,quic'")
     parser.add_argument("--seconds", type=float, help="length of one trial (default 0.5)")
     parser.add_argument("--rounds", type=int, help="trials per side (default 5)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write everything measured to FILE")
@@ -51,6 +52,7 @@ def main() -> int:
     plan = Plan(smoke=args.smoke, only=re.compile(args.only) if args.only else None)
     if plan.smoke:
         plan.seconds, plan.rounds, plan.sizes = 0.1, 1, [8, KIB, MIB]
+    plan.links = args.link.split(",") if args.link else None
     plan.seconds, plan.rounds = args.seconds or plan.seconds, args.rounds or plan.rounds
 
     about = machine() | {p: _version(p) for p in ("zwire", "eclipse-zenoh", "pyzmq", "pyarrow", "pyspark")}

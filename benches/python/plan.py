@@ -24,6 +24,8 @@ class Plan:
 
     smoke: bool = False
     only: re.Pattern[str] | None = None
+    # The kinds of links that are wanted; all, if it is not set.
+    links: list[str] | None = None
     # Of one trial of one side.
     seconds: float = 0.5
     rounds: int = 5

@@ -33,7 +33,14 @@ clock = time.perf_counter
 class Node:
     """A session of either implementation, and the roles it can play."""
 
-    def __init__(self, module: str, mode: str, listen: str | None, connect: str | None) -> None:
+    def __init__(
+        self,
+        module: str,
+        mode: str,
+        listen: str | None,
+        connect: str | None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
         self.zenoh: Any = importlib.import_module(module)
         config = self.zenoh.Config()
         for key, value in {
@@ -44,6 +51,7 @@ class Node:
             "connect/endpoints": [connect] if connect else [],
             # eclipse-zenoh has it on by default; between processes of one host it goes around the socket.
             "transport/shared_memory/enabled": False,
+            **(extra or {}),
         }.items():
             config.insert_json5(key, json.dumps(value))
         # For batches, and here, so that no trial pays for the import.
@@ -132,9 +140,12 @@ class Node:
         return int(self.session.stats()[name])
 
     def publish(
-        self, way: str, key: str, size: int, seconds: float, signs: Sequence[str] = ()
+        self, way: str, key: str, size: int, seconds: float, signs: Sequence[str] = (), ends: int = 1
     ) -> dict[str, float]:
-        """Publish for that long, then the end mark; begin when a subscriber is seen, and one of each sign."""
+        """Publish for that long, then the end mark; begin when a subscriber is seen, and one of each sign.
+
+        Where it may be lost, the mark is sent several times.
+        """
         publisher = self.session.declare_publisher(key, **self.block)
         send, per_call = self._batches(key, size) if way == "batch" else (publisher.put, 1)
         data = self._batch(size, per_call) if way == "batch" else bytes(size)
@@ -155,6 +166,9 @@ class Node:
             sent += stride * per_call
         taken = clock() - begin
         publisher.put(END)
+        for _ in range(ends - 1):
+            time.sleep(0.01)
+            publisher.put(END)
         publisher.undeclare()
         return {"sent": sent, "seconds": taken}
 
