@@ -126,6 +126,7 @@ impl Shared {
                     max_drift: config.timestamping.max_drift,
                     query_timeout: config.queries_default_timeout,
                     interest_timeout: config.interests_timeout,
+                    transport_weights: config.transport_weights.clone(),
                     gossip: GossipConfig {
                         enabled: config.scouting.gossip.enabled,
                         multihop: config.scouting.gossip.multihop,

@@ -61,6 +61,8 @@ pub enum Kind {
     KeyExprs,
     /// A list of `{key_exprs: […], config: {…}}`.
     PublicationQos,
+    /// Weights of links to other routers.
+    Weights,
     /// A list of texts.
     Words,
     /// A list of anything.
@@ -159,6 +161,7 @@ impl Kind {
             Self::Key => "a key expression without wildcards".to_owned(),
             Self::KeyExprs => "a list of key expressions".to_owned(),
             Self::PublicationQos => "a list of {key_exprs: [...], config: {...}}".to_owned(),
+            Self::Weights => "a list of {dst_zid: ID, weight: 1 to 65535}".to_owned(),
             Self::Words => "a list of strings".to_owned(),
             Self::List => "a list".to_owned(),
             Self::Any => "anything".to_owned(),
@@ -184,7 +187,7 @@ const ALL_ROLES: &str = r#"["router","peer","client"]"#;
 
 use Kind::{
     Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, PublicationQos,
-    Roles, Secret, Words, Zid,
+    Roles, Secret, Weights, Words, Zid,
 };
 
 /// Every key, in the order in which a tree shows them.
@@ -267,12 +270,12 @@ pub const KEYS: &[Key] = &[
     set("queries_default_timeout", Int(1, MAX_MS), "10000", "ms",
         "Timeout of a query that gives none.").hidden(),
 
-    set("routing/router/linkstate/transport_weights", List, "[]", "",
-        "Costs of links between routers."),
+    set("routing/router/linkstate/transport_weights", Weights, "[]", "",
+        "Weights of links to other routers; 100 where neither end has one, of two the greater."),
     set("routing/interests/timeout", Int(1, MAX_MS), "10000", "ms",
         "How long a forwarded interest may stay unanswered before the asker is answered without.").hidden(),
     set("gateway/south", Any, "\"auto\"", "",
-        "Which neighbours form subregions of this node.").hidden(),
+        "Which neighbours form subregions of this node. Only `auto`, by their roles, is supported.").hidden(),
     set("aggregation/subscribers", KeyExprs, "[]", "",
         "A subscriber included in one of these is announced as that one."),
     set("aggregation/publishers", KeyExprs, "[]", "",
@@ -429,8 +432,6 @@ pub const KEYS: &[Key] = &[
 /// something else than its default is worth a warning.
 pub const NOT_ACTED_ON: &[&str] = &[
     "region_name",
-    "routing/router/linkstate/transport_weights",
-    "gateway/south",
     "aggregation",
     "qos/network",
     "transport/unicast/max_links",

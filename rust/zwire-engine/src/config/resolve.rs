@@ -27,6 +27,7 @@ impl Config {
     pub fn resolve(&self) -> Result<NodeConfig> {
         let get = Reader { config: self, mode: self.mode() };
         let link = get.link()?;
+        get.read("gateway/south", values::south)?;
         let config = NodeConfig {
             mode: get.mode,
             zid: get.optional("id", values::zid)?,
@@ -45,6 +46,7 @@ impl Config {
             },
             queries_default_timeout: get.ms("queries_default_timeout")?,
             interests_timeout: get.ms("routing/interests/timeout")?,
+            transport_weights: get.read("routing/router/linkstate/transport_weights", values::weights)?,
             namespace: get.optional("namespace", |path, value| values::key_expr(path, value, true))?,
             aggregation: Aggregation {
                 subscribers: get.read("aggregation/subscribers", values::key_exprs)?,

@@ -50,6 +50,7 @@ fn sample(key: &Key) -> Value {
         Kind::Key => json!("a/b"),
         Kind::KeyExprs => json!(["a/**", "b"]),
         Kind::PublicationQos => json!([{"key_exprs": ["a"], "config": {"priority": "data_high"}}]),
+        Kind::Weights => json!([{"dst_zid": "a1b2", "weight": 30}]),
         Kind::Words => json!(["tcp", "udp"]),
         Kind::List => json!([{"anything": 1}]),
         Kind::Any => json!({"anything": [1, 2]}),
@@ -77,6 +78,14 @@ fn wrong(kind: Kind) -> Vec<Value> {
         Kind::Key => vec![json!("a/*"), json!("a//b"), json!(1)],
         Kind::KeyExprs => vec![json!("a"), json!(["a//b"]), json!([1])],
         Kind::PublicationQos => vec![json!({}), json!([1]), json!([{"key_exprs": ["a"]}])],
+        Kind::Weights => vec![
+            json!({}),
+            json!([{"dst_zid": "a1b2"}]),
+            json!([{"dst_zid": "a1b2", "weight": 0}]),
+            json!([{"dst_zid": "a1b2", "weight": 65536}]),
+            json!([{"dst_zid": "0a", "weight": 1}]),
+            json!([{"dst_zid": "a1b2", "weight": 1, "more": 1}]),
+        ],
         Kind::Words => vec![json!("tcp"), json!([1])],
         Kind::List => vec![json!({"a": 1}), json!("x")],
         Kind::Any => vec![],
@@ -167,6 +176,8 @@ fn every_key_that_is_acted_on_changes_the_engine_types() {
         "transport/auth/usrpwd/dictionary_file",
         // Excludes another that is the default.
         "transport/unicast/lowlatency",
+        // Refused but for the default.
+        "gateway/south",
     ];
     let base = Config::default().resolve().unwrap();
     let mut seen = 0;
@@ -671,4 +682,17 @@ proptest! {
         let _ = config.get(&path);
         let _ = config.insert(&path, value);
     }
+}
+
+#[test]
+fn routers_have_weights_and_regions_follow_roles() {
+    let mut config = inserted(
+        "routing/router/linkstate/transport_weights",
+        json!([{"dst_zid": "a1b2", "weight": 30}, {"dst_zid": "7", "weight": 200}]),
+    );
+    let weights = config.resolve().unwrap().transport_weights;
+    assert_eq!(weights, [("a1b2".parse().unwrap(), 30), ("7".parse().unwrap(), 200)].into());
+    config.insert("gateway/south", json!([{"filters": [{"modes": ["peer"]}]}])).unwrap();
+    let error = config.resolve().unwrap_err().to_string();
+    assert!(error.contains("gateway/south") && error.contains("not supported"), "{error}");
 }

@@ -32,6 +32,8 @@ pub struct NodeConfig {
     pub queries_default_timeout: Duration,
     /// How long a forwarded interest may stay unanswered (`routing/interests/timeout`).
     pub interests_timeout: Duration,
+    /// Weights of links to other routers (`routing/router/linkstate/transport_weights`).
+    pub transport_weights: BTreeMap<ZenohId, u16>,
     /// Prefix of every key of the session (`namespace`); never wild.
     pub namespace: Option<KeyExpr>,
     /// Declarations that stand for all that they include (`aggregation/*`).

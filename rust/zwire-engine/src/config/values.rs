@@ -1,6 +1,6 @@
 //! Single values: checked when they enter the tree, and read from it by the same functions.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use crate::interfaces::Selector;
 use serde_json::{Map, Value};
@@ -71,6 +71,7 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::Key => key_expr(path, &value, true).map(|_| value),
         Kind::KeyExprs => key_exprs(path, &value).map(|_| value),
         Kind::PublicationQos => publication_qos(path, &value).map(|_| value),
+        Kind::Weights => weights(path, &value).map(|_| value),
         Kind::Words => words(path, &value).map(|_| value),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => Err(wrong(kind, path, &value)),
@@ -299,6 +300,26 @@ fn endpoints_json(given: &Value, list: Vec<(GroupStrategy, Vec<Endpoint>)>) -> V
         }
     };
     items.iter().zip(list).map(element).collect()
+}
+
+pub(super) fn weights(path: &str, value: &Value) -> Result<BTreeMap<ZenohId, u16>> {
+    let entry = |item: &Value| {
+        let map = item.as_object()?;
+        let id = map.get("dst_zid")?.as_str()?.parse().ok()?;
+        let weight = u16::try_from(map.get("weight")?.as_u64()?).ok().filter(|weight| *weight > 0)?;
+        (map.len() == 2).then_some((id, weight))
+    };
+    let items = list(Kind::Weights, path, value)?.iter();
+    items.map(|item| entry(item).ok_or_else(|| wrong(Kind::Weights, path, item))).collect()
+}
+
+/// Only the default: each neighbour is where its role puts it.
+pub(super) fn south(path: &str, value: &Value) -> Result<()> {
+    if value.as_str() == Some("auto") {
+        return Ok(());
+    }
+    let expected = "\"auto\", because subregions of one's own are not supported".to_owned();
+    Err(ConfigError::Value { path: path.to_owned(), expected, got: value.to_string() })
 }
 
 pub(super) fn publication_qos(path: &str, value: &Value) -> Result<Vec<PublicationQos>> {
