@@ -172,7 +172,6 @@ def batches(stream, prefixes):
     return found
 
 
-@pytest.mark.xfail(reason="zwire does not offer low latency yet", strict=True)
 @pytest.mark.parametrize("foreign", [ECLIPSE, OLD])
 @pytest.mark.parametrize("listener", [ZWIRE, "foreign"])
 def test_low_latency_is_what_crosses_the_wire(pool, foreign, listener):
