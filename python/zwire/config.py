@@ -28,6 +28,7 @@ __all__ = [
     "Handler",
     "Limits",
     "Link",
+    "Multicast",
     "Opening",
     "PublicationQos",
     "QueueSizes",
@@ -285,6 +286,21 @@ class Tls:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Multicast:
+    """Groups of nodes that send by UDP multicast. All members of a group need the same."""
+
+    join_interval_ms: int = _key("join_interval", 2500)
+    """Pause between the messages that say who is there. Milliseconds, 1 to 4294967295; default 2500. Short
+    finds members early, and costs all of them traffic."""
+
+    max_sessions: int = _key("max_sessions", 1000)
+    """Members that are listened to. Sessions, 1 to 1048576; default 1000. Further ones are not heard."""
+
+    qos: bool = _key("qos/enabled", default=False)
+    """Whether priorities are used. Default false. zenoh-pico does not know them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
     """What is offered on links."""
 
@@ -328,6 +344,9 @@ class Link:
 
     tls: Tls = _key("link/tls", Tls())
     """Certificates and keys."""
+
+    multicast: Multicast = _key("multicast", Multicast())
+    """Multicast groups."""
 
     def __post_init__(self) -> None:
         _freeze(self, "protocols")
