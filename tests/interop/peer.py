@@ -234,6 +234,9 @@ class Node:
                 lambda event: {
                     "kind": self.name(self.z.SampleKind, event.kind),
                     "zid": str(event.transport.zid),
+                    # These two are ours alone.
+                    "change": getattr(event, "change", None),
+                    "reason": getattr(event, "reason", None),
                 }
             ),
         )
