@@ -44,8 +44,9 @@ pub(super) struct Interest {
     users: usize,
     /// Whose it is, for tokens: they are not shared, because each has a history of its own.
     pub(super) subscriber: Option<EntityId>,
-    /// Whether what exists is asked for, too.
-    pub(super) current: bool,
+    /// Whether its subscriber is told of tokens that exist. They are asked for in any case: without them
+    /// nobody here could tell the last token of a key from one of several.
+    pub(super) history: bool,
     /// Its id on this link; 0: not sent.
     id: u32,
     /// Whether D_FINAL has come on this link.
@@ -125,7 +126,6 @@ impl Interests {
     fn link_lost(&mut self) {
         self.by_id.clear();
         for interest in self.list.values_mut() {
-            interest.current |= interest.id != 0;
             interest.id = 0;
             interest.answered = false;
             interest.matches = 0;
@@ -227,7 +227,7 @@ impl Session {
             key,
             users: 1,
             subscriber: subscriber.map(|(id, _)| id),
-            current: subscriber.is_none_or(|(_, history)| history),
+            history: subscriber.is_some_and(|(_, history)| history),
             id: 0,
             answered: false,
             matches: 0,
@@ -250,7 +250,7 @@ impl Session {
     /// Tells the north of an interest, if there is a north.
     pub(super) fn send_interest(&mut self, number: u32) {
         let Some(interest) = self.interests.list.get(&number) else { return };
-        let (kind, current, key) = (interest.kind, interest.current, interest.key.clone());
+        let (kind, key) = (interest.kind, interest.key.clone());
         let Some(key) = self.declare_prefix(&key) else { return };
         let Some(north) = &mut self.north else { return };
         let id = north.next_id();
@@ -260,13 +260,15 @@ impl Session {
             interest.answered = told;
         }
         self.interests.by_id.insert(id, number);
-        let mode = if current { InterestMode::CurrentFuture } else { InterestMode::Future };
+        let mode = InterestMode::CurrentFuture;
         let options = InterestOptions::KEYEXPRS | kind.option();
         self.send(NetworkMessage::Interest(WireInterest::new(id, mode, options, Some(key))));
     }
 
     pub(super) fn send_all_interests(&mut self) {
         let numbers: Vec<u32> = self.interests.list.keys().copied().collect();
+        // What is there may be new to those who watch since before the link.
+        self.interests.list.values_mut().for_each(|interest| interest.history = true);
         for number in numbers {
             self.send_interest(number);
         }

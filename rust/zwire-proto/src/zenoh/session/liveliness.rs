@@ -203,7 +203,7 @@ impl Session {
             // not be news any more when it comes again.
             let told = answers.is_none_or(|asker| {
                 let interest = self.interests.get(subscriber.interest);
-                asker == id || interest.is_some_and(|interest| interest.current && !interest.answered)
+                interest.is_some_and(|interest| interest.history && (asker == id || !interest.answered))
             });
             if told {
                 self.stats.samples_delivered += 1;

@@ -1,5 +1,7 @@
 //! Nodes and sessions joined, each message through the codec: the two machines mean the same.
 
+mod lives;
+
 use super::*;
 use crate::{
     buf::Reader,
