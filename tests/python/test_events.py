@@ -145,7 +145,8 @@ def test_listeners_end():
             listener.recv(timeout=0.01)
         with pytest.raises(UsageError):
             listener.recv(timeout=1)
-        listener.undeclare()
+        with pytest.raises(UsageError):
+            listener.undeclare()
         ring = hub.info.declare_link_events_listener(zenoh.handlers.RingChannel(1))
         others = [opened("client", connect=hub.listening()) for _ in range(3)]
         for other in others:

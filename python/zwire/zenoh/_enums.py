@@ -122,7 +122,8 @@ class Reliability(_Enum):
     """Messages may be lost."""
     RELIABLE = 1
     """Messages arrive as long as the link lives."""
-    DEFAULT = RELIABLE
+    DEFAULT = BEST_EFFORT
+    """As eclipse-zenoh has it. A publisher that is told nothing is reliable there as here."""
 
 
 class ReplyKeyExpr(_Enum):

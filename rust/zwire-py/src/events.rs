@@ -2,11 +2,13 @@
 
 use crate::{
     enums::PySampleKind,
+    errors,
     handlers::{HandlerArg, Item},
     info::{Link, Transport},
     session::Handle,
     subscriber::Source,
 };
+use core::sync::atomic::{AtomicBool, Ordering};
 use pyo3::{prelude::*, types::PyDict};
 use zwire_engine::connectivity::{self, Change};
 use zwire_proto::zenoh::session::SampleKind;
@@ -101,12 +103,21 @@ struct Listener {
     handler: Py<PyAny>,
     /// With a callback it stays when the object goes, as users of callbacks expect.
     background: bool,
+    live: AtomicBool,
 }
 
 impl Listener {
     fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.live.store(false, Ordering::Release);
         self.session.look(py)?.forget_listener(self.id);
         Ok(())
+    }
+
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.live.load(Ordering::Acquire) {
+            return Err(errors::usage(py, "the listener is undeclared"));
+        }
+        self.end(py)
     }
 }
 
@@ -136,7 +147,8 @@ macro_rules! listener {
                 let (id, queue) = session.run(py, move |engine, _| engine.$listen(history, engine_handler))?;
                 let background = matches!(handler, HandlerArg::Callback { .. });
                 let handler = handler.attach(py, &queue)?;
-                Ok(Self(Listener { session: session.clone(), id, handler, background }))
+                let live = AtomicBool::new(true);
+                Ok(Self(Listener { session: session.clone(), id, handler, background, live }))
             }
         }
 
@@ -162,9 +174,9 @@ macro_rules! listener {
                 self.0.handler.clone_ref(py)
             }
 
-            /// Ends the listener.
+            /// Ends the listener. A second time is an error.
             fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-                self.0.end(py)
+                self.0.undeclare(py)
             }
 
             /// The next event, or None if there is none right now.

@@ -7,7 +7,7 @@ use crate::{
     interrupt::Interrupt,
 };
 use core::time::Duration;
-use pyo3::{exceptions::PyTypeError, prelude::*, types::PyTuple};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyTuple};
 use std::sync::{Arc, OnceLock};
 use zwire_engine::{Handler as EngineHandler, Queue, RecvError, Replies, queue::Weigh, runtime::Birth};
 use zwire_proto::zenoh::session::GetEnd;
@@ -120,7 +120,8 @@ impl HandlerArg {
             return Ok((arg.clone().unbind(), None));
         }
         let kind = arg.get_type().name()?;
-        Err(PyTypeError::new_err(format!(
+        // A matter of types, but a `ValueError` in eclipse-zenoh.
+        Err(PyValueError::new_err(format!(
             "handler must be a channel, a callable or a tuple of a callable and a handler, not {kind}"
         )))
     }

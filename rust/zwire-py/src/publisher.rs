@@ -2,7 +2,7 @@
 
 use crate::{
     declared::Declared,
-    encoding, enums,
+    encoding, enums, errors,
     handlers::{HandlerArg, Item},
     keyexpr::PyKeyExpr,
     sample::PyEntityGlobalId,
@@ -10,7 +10,10 @@ use crate::{
     subscriber::Source,
 };
 use pyo3::{prelude::*, types::PyDict};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use zwire_engine::Queue;
 use zwire_proto::zenoh::{
     KeyExpr,
@@ -57,6 +60,7 @@ pub(crate) struct MatchingListener {
     queue: Arc<Queue<bool>>,
     handler: Py<PyAny>,
     background: bool,
+    live: AtomicBool,
 }
 
 impl MatchingListener {
@@ -71,11 +75,13 @@ impl MatchingListener {
         let queue = session.run(py, move |engine, _| engine.matching_listener(id, engine_handler))?;
         let background = matches!(handler, HandlerArg::Callback { .. });
         let handler = handler.attach(py, &queue)?;
-        Ok(Self { session: session.clone(), id, queue, handler, background })
+        let live = AtomicBool::new(true);
+        Ok(Self { session: session.clone(), id, queue, handler, background, live })
     }
 
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         self.session.look(py)?;
+        self.live.store(false, Ordering::Release);
         self.forget();
         Ok(())
     }
@@ -107,8 +113,11 @@ impl MatchingListener {
         self.handler.clone_ref(py)
     }
 
-    /// Ends the listener.
+    /// Ends the listener. A second time is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.live.load(Ordering::Acquire) {
+            return Err(errors::usage(py, "the matching listener is undeclared"));
+        }
         self.end(py)
     }
 

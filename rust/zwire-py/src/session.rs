@@ -304,6 +304,10 @@ impl Session {
             };
             return self.0.run(py, move |engine, _| engine.undeclare(id));
         }
+        if obj.is_instance_of::<pyo3::types::PyString>() {
+            let what = "a text is not declared: give what `declare_keyexpr` returned";
+            return Err(errors::usage(py, what));
+        }
         obj.call_method0("undeclare").map(|_| ())
     }
 

@@ -48,6 +48,25 @@ attempt("capacity as text", lambda: zenoh.handlers.RingChannel("1"))
 attempt("make a sample", zenoh.Sample)
 attempt("make a session", zenoh.Session)
 
+for name, handler in {"int": 5, "text": "x", "pair": (1, 2), "triple": (print, 2, 3)}.items():
+    attempt(f"subscribe with {name}", lambda handler=handler: session.declare_subscriber("a", handler))
+    attempt(f"get with {name}", lambda handler=handler: session.get("a", handler))
+attempt("undeclare a text", lambda: session.undeclare("text"))
+attempt("undeclare a number", lambda: session.undeclare(5))
+attempt("undeclare a key that is not declared", lambda: session.undeclare(zenoh.KeyExpr("b")))
+print(zenoh.Reliability.DEFAULT)
+matched = session.declare_publisher("a")
+listeners = {
+    "matching": matched.declare_matching_listener(),
+    "transports": session.info.declare_transport_events_listener(),
+    "links": session.info.declare_link_events_listener(),
+}
+for name, listener in listeners.items():
+    attempt(f"undeclare {name}", listener.undeclare)
+    attempt(f"undeclare {name} again", listener.undeclare)
+    attempt(f"try_recv of {name} after", listener.try_recv)
+matched.undeclare()
+
 subscriber = session.declare_subscriber("a")
 attempt("next of a subscriber", lambda: next(subscriber))
 attempt("len of a subscriber", lambda: len(subscriber))
