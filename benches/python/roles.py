@@ -144,7 +144,7 @@ class Node:
     ) -> dict[str, float]:
         """Publish for that long, then the end mark; begin when a subscriber is seen, and one of each sign.
 
-        Where it may be lost, the mark is sent several times.
+        Where it may be lost, the mark is sent several times, as long as the subscriber is there.
         """
         publisher = self.session.declare_publisher(key, **self.block)
         send, per_call = self._batches(key, size) if way == "batch" else (publisher.put, 1)
@@ -167,7 +167,9 @@ class Node:
         taken = clock() - begin
         publisher.put(END)
         for _ in range(ends - 1):
-            time.sleep(0.01)
+            time.sleep(0.05)
+            if not publisher.matching_status.matching:
+                break
             publisher.put(END)
         publisher.undeclare()
         return {"sent": sent, "seconds": taken}
