@@ -28,6 +28,7 @@ __all__ = [
     "Handler",
     "Limits",
     "Link",
+    "LinkWeight",
     "Multicast",
     "Opening",
     "PublicationQos",
@@ -501,6 +502,21 @@ class PublicationQos:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LinkWeight:
+    """What the link to another router costs; of what the two ends say the greater counts."""
+
+    dst_zid: str
+    """Id of the other router."""
+
+    weight: int
+    """1 to 65535; a link to a router without an entry costs 100."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the entry as ``routing/router/linkstate/transport_weights`` wants it."""
+        return {"dst_zid": self.dst_zid, "weight": self.weight}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionConfig:
     """Everything that a session is told."""
 
@@ -562,6 +578,13 @@ class SessionConfig:
     publication_qos: Sequence[PublicationQos] = _key("qos/publication", ())
     """Overrides by key; the first entry that includes the key counts. Default none."""
 
+    transport_weights: Sequence[LinkWeight] = _key("routing/router/linkstate/transport_weights", ())
+    """Costs of links to other routers. Default none: each costs 100."""
+
+    gateway_south: Literal["auto"] = _key("gateway/south", "auto")
+    """Which neighbours form subregions of this node. Default ``auto``, by their roles; nothing else is
+    supported."""
+
     tap: str | None = _key("zwire/tap", None)
     """Capture file (pcap) that gets everything that crosses the wire. Default ``None``. An existing file is
     replaced; two sessions must not share one."""
@@ -575,7 +598,7 @@ class SessionConfig:
     30000, 0 means never. Spark ends an idle worker after 60 s without a word to anybody."""
 
     def __post_init__(self) -> None:
-        for name in ("connect", "listen", "publication_qos"):
+        for name in ("connect", "listen", "publication_qos", "transport_weights"):
             _freeze(self, name)
 
     def to_json(self) -> dict[str, Json]:
@@ -608,7 +631,7 @@ def _walk(config: object, path: str) -> list[tuple[str, Any, Any]]:
 
 def _plain(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
     """Bring a value into the types of JSON."""
-    if isinstance(value, PublicationQos):
+    if isinstance(value, PublicationQos | LinkWeight):
         return value.to_json()
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
