@@ -26,6 +26,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "network" => Some(zwire_proto::fuzzing::network),
         "discovery" => Some(zwire_proto::fuzzing::discovery),
         "group" => Some(zwire_proto::fuzzing::group),
+        "zenoh_node" => Some(zwire_proto::fuzzing::zenoh_node),
         "dissect" => Some(zwire_proto::fuzzing::dissect),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
         "zre" => Some(zwire_proto::fuzzing::zre),
@@ -210,6 +211,32 @@ fn write_seeds() -> io::Result<usize> {
     group.sort_by_key(|(later, _)| *later);
     let said = group.iter().map(|(_, piece)| &piece[..]);
     write("group", "script", &said.chain([&[0xf8, 0, 0][..]].repeat(6)).collect::<Vec<_>>().concat())?;
+    // Routers that introduce themselves, declare and are asked; clients; a link that is lost.
+    for mode in 0..4 {
+        let face = |number: u8, role: u8| vec![0x11, number, 1, 0x30 + role];
+        let links = [0x00, 1, 0x02, 0, 0x01, 0, 0x00, 0, 0x02, 1, 0x01, 0];
+        let said = |number: u8, bytes: [u8; 6]| [&[0x1b, number, 6][..], &bytes].concat();
+        let mut script = vec![mode];
+        for (number, role) in [(0, 0), (1, 2), (2, 1), (3, 0), (4, 2)] {
+            script.extend(face(number, role));
+        }
+        for number in [0, 2, 3] {
+            let mut links = links;
+            links[3] = number;
+            script.extend([&[0x18, number, 12][..], &links].concat());
+        }
+        script.extend([0xf0, 0, 0]);
+        for number in 0..5 {
+            script.extend(said(number, [1, 1, 0, 0x20, 0, 0]));
+            script.extend(said(number, [3, 1, 2, 0x22, 2, 0]));
+            script.extend(said(number, [4, 2, 1, 0x23, 0, 0]));
+            script.extend(said(number, [10, 3, 0, 0x23, 2, 0x17]));
+            script.extend(said(number, [12, 0, 1, 0x21, 0, 0]));
+            script.extend(said(number, [13, number, 1, 0x20, 0, 200]));
+        }
+        script.extend([0x02, 3, 0, 0xf0, 0, 0]);
+        write("zenoh_node", &format!("script-{mode}"), &script)?;
+    }
     // A question, an answer, a connection of ours and one of theirs, their ends.
     let found: &[u8] = b"\x22\x09\x01\x05\x01\x11tcp/10.0.0.5:7447";
     let steps: [(u8, u8, &[u8]); 9] = [

@@ -29,12 +29,14 @@ mod discovery;
 mod dissect;
 mod gossip;
 mod group;
+mod node;
 mod zmtp;
 
 pub use discovery::discovery;
 pub use dissect::dissect;
 pub use gossip::zre_gossip;
 pub use group::group;
+pub use node::zenoh_node;
 pub use zmtp::zmtp;
 
 /// The most bytes with reserved bits in one message of canonical length: its headers, those of body

@@ -358,6 +358,12 @@ impl Face {
         Ok(())
     }
 
+    /// What all that the face declared takes.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn cost(&self) -> usize {
+        self.table_bytes
+    }
+
     /// Gives back what [`Self::charge`] took.
     pub(super) fn refund(&mut self, key: &str) {
         self.table_bytes -= cost(key);

@@ -27,6 +27,8 @@ mod gateway;
 mod gossip;
 mod group;
 mod interest;
+#[cfg(any(test, feature = "fuzzing"))]
+mod invariant;
 mod network;
 mod push;
 mod query;

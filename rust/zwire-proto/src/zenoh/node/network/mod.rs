@@ -152,7 +152,7 @@ impl Network {
     }
 
     /// How many routers there are, and how many links they say they have.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn size(&self) -> (usize, usize) {
         (self.by_zid.len(), self.edges)
     }
