@@ -2,7 +2,9 @@
 
 mod links;
 
-use links::{Scratch, WAIT, carries_everything, client, hub, key, next, put, settled, try_client};
+use links::{
+    QUIET, Scratch, WAIT, carries_everything, client, hub, key, next, put, settled, try_client, try_open,
+};
 use std::{
     fs,
     io::{Read, Write},
@@ -107,6 +109,33 @@ fn a_protocol_that_is_not_spoken_there_is_recognised() {
     assert!(start.elapsed() < Duration::from_secs(2));
 }
 
+#[test]
+fn a_listener_waits_for_its_port_as_long_as_it_may() {
+    let first = hub("tcp/127.0.0.1:0", "");
+    let endpoint = first.listening()[0].clone();
+    let rules = |rules: &str| {
+        let listen = format!("listen: {{endpoints: ['{endpoint}'], retry: {{period_init_ms: 20}}, {rules}}}");
+        try_open(&format!("{{mode: 'router', {listen}, {QUIET}}}"))
+    };
+    let start = Instant::now();
+    let error = rules("timeout_ms: 100").err().expect("the port is taken").to_string();
+    assert!(error.contains(&format!("could not listen on {endpoint}: Address already in use")), "{error}");
+    assert!(start.elapsed() >= Duration::from_millis(100));
+    let patient = rules("timeout_ms: -1, exit_on_failure: false").unwrap();
+    assert!(patient.listening().is_empty());
+    let closing = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        first.close().unwrap();
+    });
+    let end = Instant::now() + WAIT;
+    while patient.listening() != [endpoint.clone()] {
+        assert!(Instant::now() < end, "it never listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    closing.join().unwrap();
+    client(&endpoint, "");
+}
+
 /// The frames of RFC 6455 by hand.
 #[test]
 fn pings_are_answered_and_texts_end_the_link() {
@@ -139,7 +168,6 @@ fn pings_are_answered_and_texts_end_the_link() {
 #[cfg(unix)]
 mod unix {
     use super::*;
-    use links::{QUIET, try_open};
     use std::{os::unix::net::UnixListener, path::PathBuf};
 
     fn endpoint(scratch: &Scratch) -> (PathBuf, String) {

@@ -3,17 +3,18 @@
 
 use crate::{
     clock,
-    config::{LinkOptions, NodeConfig, Target},
+    config::{Budget, LinkOptions, NodeConfig, Target},
     connectivity::{LinkEnd, LinkInfo},
     contacts::Contact,
     core::{Effects, Side, Wait},
     error::{ConnectReason, Error},
     establish::{self, Established},
-    io::{Incoming, Io, Listener, PROTOCOLS},
+    io::{Bound, Incoming, Io, Listener, PROTOCOLS},
     link::{Link, LinkPolicy},
     multicast,
     reassembly::Share,
-    shared::Shared,
+    scouting,
+    shared::{Listening, Shared},
     tap::TappedConnection,
 };
 use bytes::{Bytes, BytesMut};
@@ -27,8 +28,8 @@ use tokio::{sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
     Remote, WhatAmI, ZenohId,
     link::{
-        Acceptor, Credentials, HandshakeConfig, LinkRx, LinkTx, Opener, Progress, QosLink, RxConfig,
-        StreamFramer, TxConfig,
+        Acceptor, Credentials, HandshakeConfig, HandshakeError, LinkRx, LinkTx, Opener, Progress, QosLink,
+        RxConfig, StreamFramer, TxConfig,
     },
     node::{FaceId, FaceKind},
     wire::{CloseReason, Resolution},
@@ -370,7 +371,7 @@ type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
 
 /// Accepts connections. At most `accept_pending` handshakes run at once; when one more comes, the
 /// oldest is given up, so that connections that never speak cannot keep others out.
-pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
+async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
     let pending: Pending = Arc::default();
     let mut next = 0;
     loop {
@@ -392,8 +393,14 @@ pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
         let task = {
             let (shared, pending) = (shared.clone(), pending.clone());
             strong.runtime.spawn(async move {
-                if let Err(reason) = accept_one(&shared, incoming).await {
-                    tracing::debug!(%reason, "no session");
+                let peer = incoming.peer();
+                match accept_one(&shared, incoming).await {
+                    Ok(()) => {}
+                    // Somebody wanted in who may not.
+                    Err(
+                        reason @ (ConnectReason::Tls(_) | ConnectReason::Handshake(HandshakeError::Auth(_))),
+                    ) => tracing::info!(%peer, %reason, "refused"),
+                    Err(reason) => tracing::debug!(%peer, %reason, "no session"),
                 }
                 pending.lock().retain(|(known, _)| *known != id);
             })
@@ -408,6 +415,47 @@ pub(crate) async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
                 oldest.abort();
             }
         }
+    }
+}
+
+/// Listens at an endpoint: tries as long as `budget` says, with the pauses of its rules.
+///
+/// # Errors
+/// Why the last attempt failed.
+pub(crate) async fn listen(
+    shared: &Weak<Shared>,
+    target: &Target,
+    budget: Budget,
+) -> Result<(), ConnectReason> {
+    let start = clock::mono();
+    let mut attempt = 0;
+    loop {
+        let Some(strong) = shared.upgrade() else { return Ok(()) };
+        let bound = Listener::bind(target, &strong.config.link).await;
+        let left = match budget {
+            Budget::Once => Duration::ZERO,
+            Budget::Forever => Duration::MAX,
+            Budget::Within(budget) => budget.saturating_sub(clock::mono().saturating_sub(start)),
+        };
+        match bound {
+            // The session was closed meanwhile.
+            Ok(_) if strong.is_closed() => return Ok(()),
+            Ok(Bound { listener, locator, guard }) => {
+                strong.listening.lock().push(Listening { locator, guard });
+                let task = strong.runtime.spawn(accept_loop(shared.clone(), listener));
+                strong.adopt([task.abort_handle()]);
+                scouting::update_locators(&strong);
+                return Ok(());
+            }
+            Err(reason) if left.is_zero() => return Err(reason),
+            Err(reason) => {
+                tracing::info!(endpoint = %target.endpoint, %reason, "not listening yet");
+            }
+        }
+        drop(strong);
+        // The last attempt comes when the budget ends, not after it.
+        tokio::time::sleep(target.rules.retry.delay(attempt).min(left)).await;
+        attempt = attempt.saturating_add(1);
     }
 }
 

@@ -2,20 +2,20 @@
 
 use crate::{
     admin,
-    config::{self, Config, Destination, NodeConfig, PublicationQos},
+    config::{self, Budget, Config, Destination, NodeConfig, PublicationQos},
     connectivity::{LinkEvent, LinkInfo, TransportEvent},
     connector,
     core::{Core, Effects, LOCAL, Replies, Side},
     driver,
     error::Error,
-    io::{Bound, Listener, group_of},
+    io::group_of,
     link::Link,
     multicast,
     query::Query,
     queue::{Bounds, Overflow, Queue},
     runtime,
     scouting::{self, Station},
-    shared::{Listening, Shared},
+    shared::Shared,
     tap::Tap,
     watch::Missed,
 };
@@ -143,22 +143,31 @@ impl Session {
         admin::start(shared)?;
         multicast::start(shared)?;
         for target in shared.config.listen.targets.iter().filter(|target| group_of(target).is_none()) {
-            let bound = {
-                let (target, link) = (target.clone(), shared.config.link.clone());
-                wait_for(&shared.runtime, interrupted, async move { Listener::bind(&target, &link).await })?
-            };
-            match bound {
-                Ok(Bound { listener, locator, guard }) => {
-                    shared.listening.lock().push(Listening { locator, guard });
-                    let task = shared.runtime.spawn(driver::accept_loop(weak.clone(), listener));
-                    shared.adopt([task.abort_handle()]);
+            let rules = target.rules;
+            // Whoever can go on without it does, and goes on trying.
+            let now = if rules.exit_on_failure { rules.budget } else { Budget::Once };
+            let bound =
+                {
+                    let (weak, target) = (weak.clone(), target.clone());
+                    wait_for(&shared.runtime, interrupted, async move {
+                        driver::listen(&weak, &target, now).await
+                    })?
+                };
+            if let Err(reason) = bound {
+                let error = Error::Bind { endpoint: target.endpoint.as_str().to_owned(), reason };
+                if rules.exit_on_failure {
+                    return Err(error);
                 }
-                Err(reason) => {
-                    let error = Error::Bind { endpoint: target.endpoint.as_str().to_owned(), reason };
-                    if target.rules.exit_on_failure {
-                        return Err(error);
-                    }
-                    tracing::warn!(%error, "going on without this listener");
+                tracing::warn!(%error, "going on without this listener");
+                if rules.budget != Budget::Once {
+                    let (weak, target) = (weak.clone(), target.clone());
+                    let task = async move {
+                        tokio::time::sleep(rules.retry.delay(0)).await;
+                        if let Err(reason) = driver::listen(&weak, &target, rules.budget).await {
+                            tracing::warn!(endpoint = %target.endpoint, %reason, "given up listening");
+                        }
+                    };
+                    shared.adopt([shared.runtime.spawn(task).abort_handle()]);
                 }
             }
         }

@@ -392,6 +392,16 @@ pub(crate) enum Incoming {
 }
 
 impl Incoming {
+    /// Who it is, as far as an address tells.
+    pub(crate) fn peer(&self) -> String {
+        let address = match self {
+            Self::Tcp(socket) | Self::Ws(socket) | Self::Tls(socket, _) => socket.peer_addr(),
+            Self::Ready(io) => return io.ends().map_or_else(|_| String::new(), |ends| ends.peer),
+            Self::Quic(incoming) => return incoming.peer().to_string(),
+        };
+        address.map_or_else(|_| String::new(), |address| address.to_string())
+    }
+
     /// Makes it ready for the handshake of Zenoh; bounded in time by the caller.
     ///
     /// # Errors

@@ -433,6 +433,10 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.incoming.remote_address()
+    }
+
     pub(super) async fn ready(self) -> Result<Stream, ConnectReason> {
         let refused = |error: ConnectionError| refused(&error, "");
         let connection = self.incoming.await.map_err(refused)?;
