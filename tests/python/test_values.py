@@ -46,7 +46,7 @@ NUMBERS = {
         "MAX": 1,
     },
     QueryTarget: {"BEST_MATCHING": 0, "ALL": 1, "ALL_COMPLETE": 2, "DEFAULT": 0},
-    Reliability: {"BEST_EFFORT": 0, "RELIABLE": 1, "DEFAULT": 1},
+    Reliability: {"BEST_EFFORT": 0, "RELIABLE": 1, "DEFAULT": 0},
     ReplyKeyExpr: {"ANY": 0, "MATCHING_QUERY": 1, "DEFAULT": 1},
     SampleKind: {"PUT": 0, "DELETE": 1},
     SetIntersectionLevel: {"DISJOINT": 0, "INTERSECTS": 1, "INCLUDES": 2, "EQUALS": 3},
