@@ -1,6 +1,7 @@
 //! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
 
 use crate::{
+    burst::Burst,
     connectivity::Connectivity,
     link::{Link, Sent, Urgency},
     query::{InboundQuery, Query},
@@ -91,9 +92,17 @@ impl Effects {
 
     /// Writes what was queued, and drops what was displaced.
     pub(crate) fn settle(&mut self, now: core::time::Duration, forwarding: bool) {
-        for (link, urgency) in self.flush.drain(..) {
-            // What arrived together leaves together: nothing more is to come.
-            link.settle(now, if forwarding { Urgency::Now } else { urgency });
+        if !self.flush.is_empty() {
+            let before = Burst::last();
+            let mut wrote = false;
+            for (link, urgency) in self.flush.drain(..) {
+                // What arrived together leaves together: nothing more is to come.
+                let urgency = if forwarding { Urgency::Now } else { urgency };
+                wrote |= link.settle(now, urgency, before);
+            }
+            if !forwarding {
+                Burst::note(now, wrote);
+            }
         }
         for signal in self.signals.drain(..) {
             match signal {

@@ -6,6 +6,7 @@
 //! Locks are taken in one order: core, link, queue. User code runs under none of them.
 
 mod admin;
+mod burst;
 pub mod clock;
 pub mod config;
 pub mod connectivity;

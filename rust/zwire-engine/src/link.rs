@@ -8,6 +8,7 @@
 //! to the link's task.
 
 use crate::{
+    burst::Burst,
     clock,
     connectivity::LinkEnd,
     io::{Ends, Io},
@@ -263,13 +264,14 @@ impl Link {
         }
     }
 
-    /// After one or more pushes: writes, or sees to it that somebody will.
-    pub(crate) fn settle(&self, now: Duration, urgency: Urgency) {
+    /// After one or more pushes: writes, or sees to it that somebody will. `before` is what this thread did
+    /// last. Whether it was this thread that wrote.
+    pub(crate) fn settle(&self, now: Duration, urgency: Urgency, before: Burst) -> bool {
         let mut tx = self.tx.lock();
-        let alone = now.saturating_sub(tx.last_push) >= ALONE;
+        let alone = now.saturating_sub(tx.last_push) >= ALONE && !before.goes_on(now, tx.last_push);
         tx.last_push = now;
         if tx.busy || tx.dead {
-            return;
+            return false;
         }
         let write = match urgency {
             Urgency::Now => true,
@@ -289,6 +291,7 @@ impl Link {
                 self.tx_wake.notify_one();
             }
         }
+        write
     }
 
     /// Writes until nothing is left, the socket is full, or `rounds` are over.
