@@ -125,7 +125,7 @@ pub struct FaceLimits {
     /// Queries that wait for their end, of the face that asks. The default of 65 536 is 20 MiB.
     pub queries: usize,
     /// Bytes of what all other routers of the network declared together, beside what each link costs.
-    /// Whoever tells of more is closed. The default of 256 MiB holds half a million subscribers.
+    /// Whoever tells of more is closed. The default of 256 MiB holds about 300 000 subscribers.
     pub network_bytes: usize,
     /// Bytes of remembered routes. Beyond it the oldest half is forgotten and, where it is needed
     /// again, worked out again. The default of 8 MiB holds 20 000 keys of usual length.
