@@ -2,7 +2,7 @@
 
 mod links;
 
-use links::{QUIET, Scratch, WAIT, carries_everything, client, hub, put, try_client, try_open};
+use links::{QUIET, Scratch, WAIT, carries_everything, client, eventually, hub, put, try_client, try_open};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
@@ -112,13 +112,28 @@ fn both_sides_show_certificates() {
     }
 }
 
+/// What the socket does not take, and it takes little, stays with the connection and goes out later.
+#[test]
+fn tls_through_a_narrow_socket_carries_everything() {
+    let ca = Authority::new("tls-narrow");
+    ca.issue("node", |_| ());
+    let narrow = "so_sndbuf: 2048, so_rcvbuf: 2048";
+    carries_everything("tls/localhost:0", &ca.listener("node", narrow), &ca.connector(narrow));
+}
+
 fn mutual(protocol: &str) {
     let at = |address: &str| format!("{protocol}/{address}");
     let ca = Authority::new(&format!("tls-mutual-{protocol}"));
     ca.issue("node", |_| ());
     ca.issue("robot", |_| ());
     let listener = ca.listener("node", "enable_mtls: true");
-    carries_everything(&at("127.0.0.1:0"), &listener, &ca.connector(&ca.shows("robot")));
+    let connector = ca.connector(&ca.shows("robot"));
+    carries_everything(&at("127.0.0.1:0"), &listener, &connector);
+    let hub = hub(&at("127.0.0.1:0"), &listener);
+    let client = client(&hub.listening()[0], &connector);
+    assert_eq!(client.links()[0].auth_identifier(), Some("node"));
+    eventually("the hub knows its client", || !hub.links().is_empty());
+    assert_eq!(hub.links()[0].auth_identifier(), Some("robot"));
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl LinkInfo {
             mtu: params.batch_size,
             streamed: params.streamed,
             interfaces: link.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip())),
-            user: params.user.as_ref().map(|user| user.as_str().to_owned()),
+            user: link.auth_identifier().map(str::to_owned),
             priorities: params.qos_link.priorities.or(all),
             reliability: params.qos_link.reliability.unwrap_or(reliable),
         }

@@ -3,7 +3,8 @@
 //! [`Session`] is the whole surface: it owns the machines of one node behind one lock, the links, and
 //! the tasks that turn them. Nothing here decides what a protocol document decides.
 //!
-//! Locks are taken in one order: core, link, queue. User code runs under none of them.
+//! Locks are taken in one order: core, link, queue; what a connection has of its own comes last. User code
+//! runs under none of them.
 
 mod admin;
 mod burst;

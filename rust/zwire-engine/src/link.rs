@@ -214,6 +214,12 @@ impl Link {
         &self.io
     }
 
+    /// The name by which the peer has proved itself: that of its certificate, or its user name.
+    #[must_use]
+    pub fn auth_identifier(&self) -> Option<&str> {
+        self.io.name().or_else(|| self.params.user.as_ref().map(zwire_proto::Text::as_str))
+    }
+
     /// Whether what is sent arrives, unless the link ends.
     #[must_use]
     pub const fn is_reliable(&self) -> bool {

@@ -55,6 +55,15 @@ pub(crate) fn next(queue: &Queue<Sample>) -> Sample {
     queue.recv(Some(WAIT), &mut never()).unwrap()
 }
 
+/// Polls until `condition` holds; fails the test after ten seconds.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + WAIT;
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Until the hub has the declarations of everybody: a put of a probe comes through.
 pub(crate) fn settled(publisher: &Session, queue: &Queue<Sample>, to: &str) {
     let end = Instant::now() + WAIT;
@@ -66,8 +75,9 @@ pub(crate) fn settled(publisher: &Session, queue: &Queue<Sample>, to: &str) {
             Err(other) => panic!("{other:?}"),
         }
     }
-    // What is still on its way.
-    while queue.recv(Some(Duration::from_millis(50)), &mut never()).is_ok() {}
+    // Others may still be on their way; behind this one there are none.
+    put(publisher, to, b"last".to_vec());
+    while next(queue).payload[..] != b"last"[..] {}
 }
 
 /// Small, large and fragmented messages from client to client: each arrives once, in order.

@@ -218,6 +218,15 @@ impl Io {
         }
     }
 
+    /// The common name in the certificate of the other side, where it has shown one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Tls(stream) => stream.name(),
+            Self::Quic(stream) => stream.name(),
+            _ => None,
+        }
+    }
+
     /// When the link has to end with a certificate, in time of the wall clock since 1970.
     pub(crate) const fn expires(&self) -> Option<Duration> {
         match self {

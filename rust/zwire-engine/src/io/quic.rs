@@ -10,7 +10,7 @@ use crate::{
     error::ConnectReason,
     runtime::Birth,
     tcp::resolve,
-    tls::{TlsFailure, client_config, end_of_validity, server_config, server_name},
+    tls::{TlsFailure, client_config, common_name, end_of_validity, server_config, server_name},
 };
 use bytes::{Bytes, BytesMut};
 use core::{
@@ -122,6 +122,8 @@ pub(crate) struct Stream {
     full: AtomicBool,
     ends: Ends,
     expires: Option<Duration>,
+    /// The common name in the certificate of the other side.
+    name: Option<String>,
     runtime: Handle,
 }
 
@@ -176,6 +178,7 @@ impl Stream {
             receive: Half::new(receive),
             full: AtomicBool::new(false),
             expires,
+            name: chain.first().and_then(|der| common_name(der)),
             runtime: Handle::current(),
         })
     }
@@ -256,6 +259,10 @@ impl Stream {
             let _ = timeout(LINGER, stopped).await;
             connection.close(VarInt::from_u32(0), b"");
         });
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     pub(super) const fn expires(&self) -> Option<Duration> {

@@ -9,7 +9,7 @@ use crate::{
     config::{Link, Target, TlsSettings},
     error::ConnectReason,
     tcp,
-    tls::{TlsFailure, client_config, end_of_validity, server_config, server_name},
+    tls::{TlsFailure, client_config, common_name, end_of_validity, server_config, server_name},
 };
 use bytes::{Buf, Bytes, BytesMut};
 use core::time::Duration;
@@ -343,6 +343,8 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     /// When the link ends with a certificate, in time of the wall clock since 1970.
     expires: Option<Duration>,
+    /// The common name in the certificate of the other side.
+    name: Option<String>,
 }
 
 impl Stream {
@@ -377,8 +379,9 @@ impl Stream {
             Session::Server(session) => session.peer_certificates(),
         };
         let chain = certificates.unwrap_or_default().iter().map(|der| &der[..]);
+        let name = chain.clone().next().and_then(common_name);
         let expires = if settings.closes_on_expiration() { end_of_validity(chain) } else { None };
-        Ok(Self { socket, state: Mutex::new(state), expires })
+        Ok(Self { socket, state: Mutex::new(state), expires, name })
     }
 
     pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
@@ -460,6 +463,10 @@ impl Stream {
 
     pub(super) const fn socket(&self) -> &TcpStream {
         &self.socket
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     pub(super) const fn expires(&self) -> Option<Duration> {

@@ -4,12 +4,12 @@
 //! The provider of cryptography is passed by hand: the process that we live in may have a default of
 //! its own.
 
+mod certificate;
 mod failure;
 mod name;
-mod validity;
 
+pub(crate) use certificate::{common_name, end_of_validity};
 pub use failure::{TlsFailure, TlsSettingsError};
-pub(crate) use validity::end_of_validity;
 
 use crate::config::{Pem, TlsSettings};
 use rustls::{

@@ -1,4 +1,4 @@
-//! Until when a certificate is valid. Verifying is rustls' business; it does not tell.
+//! Whose a certificate is, and until when. Verifying is rustls' business; it does not tell.
 
 use core::time::Duration;
 
@@ -7,6 +7,12 @@ const INTEGER: u8 = 0x02;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
+const SET: u8 = 0x31;
+const OBJECT_ID: u8 = 0x06;
+/// `id-at-commonName`, 2.5.4.3.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
 
 /// When the first certificate of a chain ends that does, in time of the wall clock since 1970. `None` when
 /// there is none, or none that tells.
@@ -14,18 +20,25 @@ pub(crate) fn end_of_validity<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> 
     chain.into_iter().filter_map(not_after).min()
 }
 
-/// RFC 5280, 4.1: Certificate { TBSCertificate { [0] version, serial, signature, issuer, Validity
-/// { notBefore, notAfter }, … } … }.
+/// The common name of whom the certificate is for, if it is a text of the usual kinds.
+pub(crate) fn common_name(certificate: &[u8]) -> Option<String> {
+    // Name: a SEQUENCE of SETs of { type, value }.
+    let (mut names, _) =
+        take(from_validity(certificate)?, SEQUENCE).and_then(|(_, rest)| take(rest, SEQUENCE))?;
+    while let Some((set, rest)) = take(names, SET) {
+        names = rest;
+        let (attribute, _) = take(set, SEQUENCE)?;
+        let (id, value) = take(attribute, OBJECT_ID)?;
+        if id == COMMON_NAME {
+            let (text, _) = take(value, UTF8_STRING).or_else(|| take(value, PRINTABLE_STRING))?;
+            return core::str::from_utf8(text).ok().map(str::to_owned);
+        }
+    }
+    None
+}
+
 fn not_after(certificate: &[u8]) -> Option<Duration> {
-    let (certificate, _) = take(certificate, SEQUENCE)?;
-    let (mut fields, _) = take(certificate, SEQUENCE)?;
-    if let Some((_, rest)) = take(fields, VERSION) {
-        fields = rest;
-    }
-    for tag in [INTEGER, SEQUENCE, SEQUENCE] {
-        fields = take(fields, tag)?.1;
-    }
-    let (validity, _) = take(fields, SEQUENCE)?;
+    let (validity, _) = take(from_validity(certificate)?, SEQUENCE)?;
     let (_, validity) = take_any(validity)?;
     if let Some((text, _)) = take(validity, UTC_TIME) {
         // Two digits of the year: up to 49 are of this century.
@@ -34,6 +47,20 @@ fn not_after(certificate: &[u8]) -> Option<Duration> {
     }
     let (text, _) = take(validity, GENERALIZED_TIME)?;
     time(number(text.get(..4)?)?, text.get(4..)?)
+}
+
+/// RFC 5280, 4.1: Certificate { TBSCertificate { [0] version, serial, signature, issuer, Validity
+/// { notBefore, notAfter }, subject, … } … }; everything from the validity on.
+fn from_validity(certificate: &[u8]) -> Option<&[u8]> {
+    let (certificate, _) = take(certificate, SEQUENCE)?;
+    let (mut fields, _) = take(certificate, SEQUENCE)?;
+    if let Some((_, rest)) = take(fields, VERSION) {
+        fields = rest;
+    }
+    for tag in [INTEGER, SEQUENCE, SEQUENCE] {
+        fields = take(fields, tag)?.1;
+    }
+    Some(fields)
 }
 
 /// The content of an element of DER, and what follows it.
@@ -106,9 +133,25 @@ mod tests {
             assert_eq!(not_after(der), Some(Duration::from_secs(expected)));
             for end in 0..der.len() {
                 // Whatever it finds, it ends.
-                let _ = not_after(&der[..end]);
+                let _ = (not_after(&der[..end]), common_name(&der[..end]));
             }
         }
         assert_eq!(end_of_validity([]), None);
+    }
+
+    #[test]
+    fn the_name_is_read_from_certificates() {
+        for (name, expected) in
+            [(Some("fleet/robot 7"), Some("fleet/robot 7")), (Some("Äpfel"), Some("Äpfel")), (None, None)]
+        {
+            let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(rcgen::DnType::OrganizationName, "a fleet");
+            if let Some(name) = name {
+                params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            }
+            let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+            assert_eq!(common_name(certificate.der()).as_deref(), expected);
+        }
     }
 }
