@@ -3,7 +3,7 @@
 
 use socket2::{Domain, Socket, Type};
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 use zwire_engine::{Config, Error, Session};
@@ -219,4 +219,39 @@ fn opening_waits_until_the_other_peer_has_told_what_it_has() {
     let (session, _) = peer(&format!("connect: {{endpoints: ['tcp/{address}']}}"));
     assert_eq!(live(&session), 1);
     assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_listener_is_bound_within_its_budget() {
+    let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = held.local_addr().unwrap();
+    let listen = |rules: &str| {
+        try_open(&format!(
+            "{{mode: 'peer', listen: {{endpoints: ['tcp/{address}'], retry: {{period_init_ms: 50}}, {rules}}}, {QUIET}}}"
+        ))
+    };
+    let start = Instant::now();
+    assert!(listen("").is_err(), "one attempt by default");
+    assert!(start.elapsed() < Duration::from_millis(300));
+    assert!(listen("timeout_ms: 300").is_err());
+    assert!((300..1500).contains(&start.elapsed().as_millis()), "{:?}: the budget", start.elapsed());
+    let start = Instant::now();
+    let session = listen("timeout_ms: -1, exit_on_failure: false").unwrap();
+    assert!(start.elapsed() < Duration::from_millis(300), "{:?}: it goes on without", start.elapsed());
+    assert!(session.listening().is_empty());
+    drop(held);
+    eventually("it listens at last", || session.listening() == [format!("tcp/{address}")]);
+    session.close().unwrap();
+    let mut held = None;
+    eventually("the place is free", || {
+        held = TcpListener::bind(address).ok();
+        held.is_some()
+    });
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(held);
+    });
+    let session = listen("timeout_ms: -1").unwrap();
+    assert_eq!(session.listening(), [format!("tcp/{address}")]);
+    release.join().unwrap();
 }
