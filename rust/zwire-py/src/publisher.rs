@@ -160,9 +160,11 @@ impl Publisher {
 
     fn publish(&self, py: Python<'_>, body: PushBody) -> PyResult<()> {
         let (id, qos) = (self.declared.id, self.options.qos);
-        self.declared
-            .session
-            .run(py, move |engine, interrupted| engine.publish(id, qos, body, interrupted).map(|_| ()))
+        let session = &self.declared.session;
+        let result = session
+            .run(py, move |engine, interrupted| engine.publish(id, qos, body, interrupted).map(|_| ()));
+        // The engine knows numbers; this knows what was undeclared.
+        result.or_else(|error| self.declared.check(py).and(Err(error)))
     }
 }
 

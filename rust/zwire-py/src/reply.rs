@@ -143,9 +143,11 @@ impl CancellationToken {
         let mut interrupt = Interrupt::default();
         py.detach(|| {
             running.iter().for_each(Running::cancel);
-            let lives = running.iter().filter_map(|running| running.life.as_ref());
-            // It goes on to the next one until somebody says stop.
-            let _ = lives.map(|life| life.wait(&mut || interrupt.check())).all(|over| over);
+            for life in running.iter().filter_map(|running| running.life.as_ref()) {
+                if !life.wait(&mut || interrupt.check()) {
+                    break;
+                }
+            }
         });
         interrupt.raise()
     }
