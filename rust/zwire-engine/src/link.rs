@@ -323,6 +323,7 @@ impl Link {
                 self.io.set_room(room);
             }
             match result {
+                Ok(true) if tx.pace.is_slow() && !self.io.is_drained() => break,
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {

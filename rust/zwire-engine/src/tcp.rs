@@ -87,6 +87,29 @@ pub(crate) fn set_room(stream: &TcpStream, bytes: u32) {
     let _ = (stream, bytes);
 }
 
+/// Whether the kernel wants more, having sent what it has but for its [room](set_room). If not, the next
+/// `writable` of the stream waits until it does.
+pub(crate) fn is_drained(stream: &TcpStream) -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let asked = stream.try_io(tokio::io::Interest::WRITABLE, || {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)) {
+                Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+                // What is wrong with the socket, if anything, the next write tells.
+                _ => Ok(()),
+            }
+        });
+        asked.is_ok()
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = stream;
+        true
+    }
+}
+
 /// Connects to the address of `target` that answers first.
 ///
 /// # Errors

@@ -198,6 +198,17 @@ impl Io {
         }
     }
 
+    /// Whether the kernel has sent all that was written; else [`Self::writable`] returns once it has, or
+    /// has sent enough for its [room](Self::set_room). Where that cannot be told, it has.
+    pub(crate) fn is_drained(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => tcp::is_drained(stream),
+            Self::Tls(stream) => tcp::is_drained(stream.socket()),
+            Self::Ws(stream) => tcp::is_drained(stream.socket()),
+            _ => true,
+        }
+    }
+
     /// The link is given up: says so in the protocol that carries it, if there is one and it can be done
     /// at once.
     pub(crate) fn close(&self) {
