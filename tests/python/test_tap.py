@@ -189,3 +189,17 @@ def test_bytes_behind_the_handshake_are_in_the_capture(tmp_path):
     found = [record for record in records(path) if record["src"] == endpoint.removeprefix("tcp/")]
     assert [record["message"] for record in found] == ["init", "open", "push"]
     assert (found[2]["key"], found[2]["sn"]) == ("tap/early", 7)
+
+
+@pytest.mark.parametrize("carrier", ["ws", "unixsock-stream"])
+def test_other_links_are_written_as_streams(tmp_path, carrier):
+    address = "127.0.0.1:0" if carrier == "ws" else tmp_path / "node"
+    tap = tmp_path / "hub.pcap"
+    with opened("router", tap, listen__endpoints=[f"{carrier}/{address}"]) as hub:
+        with opened("client", connect__endpoints=hub.listening()) as client:
+            for _ in range(3):
+                client.put("a/b", b"x" * 100_000, congestion_control=zenoh.CongestionControl.BLOCK)
+        eventually(lambda: not hub.info.links(), "the client is gone")
+    [messages] = connections(records(tap)).values()
+    assert messages[:4] == HANDSHAKE
+    assert messages.count(("push", "put")) == 3
