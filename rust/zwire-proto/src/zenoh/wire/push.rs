@@ -25,7 +25,7 @@ use crate::{
     Text,
     buf::{MAX_VLE_LEN, Reader, Sink},
     error::{DecodeErrorKind, Result},
-    zenoh::{Encoding, Qos, Timestamp},
+    zenoh::{Encoding, Ntp64, Qos, Timestamp, ZenohId},
 };
 use bytes::Bytes;
 
@@ -70,8 +70,9 @@ impl PushBody {
     }
 }
 
-/// The messages that come by the million: no extension but QoS, a PUT without timestamp, schema and
-/// extensions, a key of ASCII, integers of up to two bytes (four for the payload).
+/// The messages that come by the million: no extension but QoS, a PUT without schema and extensions, a key
+/// of ASCII, integers of up to two bytes (four for the payload). Whatever a router has passed on has a
+/// timestamp.
 ///
 /// Everything is looked at before anything is taken, so that the message can be built in one go at
 /// the place where it is wanted. The general decoder does the same in many steps, each of which may
@@ -81,6 +82,7 @@ pub(super) struct Plain<'a> {
     header: u8,
     scope: u16,
     qos: Qos,
+    timestamp: Option<Timestamp>,
     encoding: u16,
     suffix: &'a [u8],
     suffix_at: usize,
@@ -114,17 +116,25 @@ impl<'a> Plain<'a> {
             (qos, rest) = (Qos(*value), after);
         }
         let (&body, mut rest) = rest.split_first()?;
+        if body & !(put::E | put::T) != put::ID {
+            return None;
+        }
+        let mut timestamp = None;
+        if body & put::T != 0 {
+            let time;
+            (time, rest) = long(rest)?;
+            let (&len @ 1..=16, after) = rest.split_first()? else { return None };
+            let (id, after) = after.split_at_checked(usize::from(len))?;
+            timestamp = Some(Timestamp { time: Ntp64(time), id: ZenohId::from_wire(id)? });
+            rest = after;
+        }
         let mut encoding = 0;
-        match body {
-            put::ID => {}
+        if body & put::E != 0 {
+            (encoding, rest) = short(rest)?;
             // The lowest bit announces a schema.
-            put::WITH_ENCODING => {
-                (encoding, rest) = short(rest)?;
-                if encoding & 1 != 0 {
-                    return None;
-                }
+            if encoding & 1 != 0 {
+                return None;
             }
-            _ => return None,
         }
         let (payload_len, rest) = length(rest)?;
         let payload_at = whole.len() - rest.len();
@@ -136,6 +146,7 @@ impl<'a> Plain<'a> {
             header,
             scope,
             qos,
+            timestamp,
             encoding: encoding >> 1,
             suffix,
             suffix_at: start + suffix_at,
@@ -158,7 +169,7 @@ impl<'a> Plain<'a> {
             node_id: 0,
             ts_stack: None,
             body: PushBody::Put(Put {
-                timestamp: None,
+                timestamp: self.timestamp,
                 encoding: Encoding { id: self.encoding, schema: None },
                 source_info: None,
                 shm: false,
@@ -198,6 +209,21 @@ fn length(rest: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
+/// A VLE integer and what follows it.
+#[inline]
+fn long(rest: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, &byte) in rest.iter().enumerate().take(MAX_VLE_LEN - 1) {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            return Some((value, &rest[at + 1..]));
+        }
+    }
+    // The last byte has eight bits.
+    let (_, [last, rest @ ..]) = rest.split_at_checked(MAX_VLE_LEN - 1)? else { return None };
+    Some((value | u64::from(*last) << (7 * (MAX_VLE_LEN - 1)), rest))
+}
+
 /// The longest suffix and payload that [`Push::encode_plain`] gathers.
 const PLAIN_SUFFIX: usize = 64;
 const PLAIN_PAYLOAD: usize = 32;
@@ -209,8 +235,8 @@ struct Head {
 }
 
 impl Head {
-    /// Header, scope, suffix, QoS, header of the PUT, encoding, payload.
-    const SIZE: usize = 1 + 3 + 2 + PLAIN_SUFFIX + 3 + 1 + 3 + 9 + PLAIN_PAYLOAD;
+    /// Header, scope, suffix, QoS, header of the PUT, timestamp, encoding, payload.
+    const SIZE: usize = 1 + 3 + 2 + PLAIN_SUFFIX + 3 + 1 + (9 + 1 + 16) + 3 + 9 + PLAIN_PAYLOAD;
 
     #[inline]
     fn u8(&mut self, byte: u8) {
@@ -289,7 +315,6 @@ impl Push {
         let suffix = self.key.suffix.as_bytes();
         let rich = self.timestamp.is_some()
             | self.ts_stack.is_some()
-            | put.timestamp.is_some()
             | put.encoding.schema.is_some()
             | put.source_info.is_some()
             | put.attachment.is_some()
@@ -312,10 +337,17 @@ impl Push {
             head.u8(QOS);
             head.vle(self.qos.0.into());
         }
-        if put.encoding.id == 0 {
-            head.u8(put::ID);
-        } else {
-            head.u8(put::WITH_ENCODING);
+        let t = if put.timestamp.is_some() { put::T } else { 0 };
+        let e = if put.encoding.id == 0 { 0 } else { put::E };
+        head.u8(put::ID | t | e);
+        if let Some(Timestamp { time, id }) = &put.timestamp {
+            head.vle(time.0);
+            let len = id.wire_len();
+            #[allow(clippy::cast_possible_truncation, reason = "at most 16")]
+            head.u8(len as u8);
+            head.bytes(&id.to_le_bytes()[..len]);
+        }
+        if e != 0 {
             head.vle(u64::from(put.encoding.id) << 1);
         }
         head.vle(put.payload.len() as u64);
@@ -444,6 +476,18 @@ mod tests {
             "41 fe7f 00",
             "41 ffff07 00 00",
             "21 01 01 01 00",
+            "21 01 02 0102 02 6869",
+            "61 8001 01 07 08 02 6869",
+            "61 8001 01 07 09 00 00",
+            "21 ffffffffffffffffff 10 ffffffffffffffffffffffffffffffff 00",
+            "21 808080808080808001 01 01 01 78",
+            "21 8080808080808080 01 01 00",
+            "21 01 01 00 00",
+            "21 01 00 00",
+            "21 01 11 ffffffffffffffffffffffffffffffffff 00",
+            "21 01 04 0102",
+            "21 ff",
+            "21 01 02 0100 00",
             "81 43 00 00",
             "02",
             "03",
@@ -495,7 +539,9 @@ mod tests {
             suffix: "k".repeat(PLAIN_SUFFIX).as_str().into(),
         };
         for len in [PLAIN_PAYLOAD, PLAIN_PAYLOAD + 1, 1 << 22] {
-            let put = Put { encoding: Encoding { id: 65_535, schema: None }, ..Put::new(vec![7; len]) };
+            let timestamp = Some(Timestamp { time: Ntp64(u64::MAX), id: ZenohId::new(u128::MAX).unwrap() });
+            let encoding = Encoding { id: 65_535, schema: None };
+            let put = Put { timestamp, encoding, ..Put::new(vec![7; len]) };
             let push = Push { qos: Qos(0xff), ..Push::new(key.clone(), PushBody::Put(put)) };
             let (mut one, mut other) = (Vec::new(), Vec::new());
             assert!(push.encode_plain(&mut one));

@@ -28,10 +28,10 @@ use crate::{
 use bytes::Bytes;
 
 pub(super) const ID: u8 = 0x01;
-/// The header of a PUT with an encoding and nothing else.
-pub(super) const WITH_ENCODING: u8 = ID | E;
-const E: u8 = 0x40;
-const T: u8 = 0x20;
+/// An encoding follows.
+pub(super) const E: u8 = 0x40;
+/// A timestamp follows.
+pub(super) const T: u8 = 0x20;
 const ATTACHMENT: u8 = 0x43;
 
 /// A new value.
