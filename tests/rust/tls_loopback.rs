@@ -2,7 +2,10 @@
 
 mod links;
 
-use links::{QUIET, Scratch, WAIT, carries_everything, client, eventually, hub, put, try_client, try_open};
+use links::{
+    QUIET, Scratch, WAIT, carries_everything, client, eventually, hub, key, never, next, put, settled,
+    try_client, try_open,
+};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
@@ -10,10 +13,19 @@ use rcgen::{
 use std::{
     fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
-use zwire_engine::{ConnectReason, Error, Session, TlsFailure};
+use zwire_engine::{ConnectReason, Error, Handler, Session, TlsFailure};
+use zwire_proto::zenoh::{
+    CongestionControl, Priority, Qos,
+    session::Publication,
+    wire::{PushBody, Put},
+};
 
 /// An authority and the certificates that it makes, in a directory of the test.
 struct Authority {
@@ -346,4 +358,89 @@ fn expires(protocol: &str) {
     }
     assert!(!lasting_link.is_closed(), "nobody asked for that");
     put(&lasting, "links/x", b"still here".to_vec());
+}
+
+/// Carries datagrams to `to` at 20 Mbit/s behind a queue of 50 ms, and what comes back at once.
+fn slow_path(to: SocketAddr) -> SocketAddr {
+    const RATE: f64 = 2.5e6;
+    const QUEUE: Duration = Duration::from_millis(50);
+    let near = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let far = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    far.connect(to).unwrap();
+    let address = near.local_addr().unwrap();
+    let (sender, queue) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+    let (out, back, home) = (far.clone(), far, near.clone());
+    // All of them end with the process.
+    std::thread::spawn(move || {
+        for (at, datagram) in queue {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            // The other side may be gone.
+            let _ = out.send(&datagram);
+        }
+    });
+    std::thread::spawn(move || {
+        let (mut buf, mut free, mut known) = ([0; 65_536], Instant::now(), false);
+        while let Ok((len, from)) = near.recv_from(&mut buf) {
+            if !core::mem::replace(&mut known, true) {
+                let (back, home) = (back.clone(), home.clone());
+                std::thread::spawn(move || {
+                    let mut buf = [0; 65_536];
+                    while let Ok(len) = back.recv(&mut buf) {
+                        let _ = home.send_to(&buf[..len], from);
+                    }
+                });
+            }
+            let start = free.max(Instant::now());
+            if start <= Instant::now() + QUEUE {
+                free = start + Duration::from_secs_f64(len as f64 / RATE);
+                let _ = sender.send((free, buf[..len].to_vec()));
+            }
+        }
+    });
+    address
+}
+
+/// What QUIC has taken goes out in order: it must not take more than the network does.
+#[test]
+fn an_urgent_message_overtakes_a_bulk_transfer_over_quic() {
+    let ca = Authority::new("quic-urgent");
+    ca.issue("node", |_| ());
+    let hub = hub("quic/127.0.0.1:0", &ca.listener("node", ""));
+    let address = hub.listening()[0].strip_prefix("quic/").unwrap().parse().unwrap();
+    let sender = client(&format!("quic/{}", slow_path(address)), &ca.connector(""));
+    let (_, queue) = hub.declare_subscriber(key("urgent"), Default::default(), Handler::Default).unwrap();
+    settled(&sender, &queue, "urgent");
+    let bulk = sender.clone();
+    let done = Arc::new(AtomicBool::new(false));
+    let stop = done.clone();
+    let (_, heap) = hub.declare_subscriber(key("bulk"), Default::default(), Handler::Ring(1)).unwrap();
+    let producer = std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            let qos = Qos::new(Priority::Background, CongestionControl::Block, false);
+            let body = PushBody::Put(Put::new(vec![0; 100_000]));
+            let publication = Publication { qos, ..Publication::new(key("bulk"), body) };
+            bulk.put(publication, &mut never()).unwrap();
+        }
+    });
+    // The congestion window has been found.
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        heap.recv(Some(WAIT), &mut never()).unwrap();
+    }
+    let mut times: Vec<Duration> = (0..20)
+        .map(|_| {
+            let start = Instant::now();
+            let qos = Qos::new(Priority::RealTime, CongestionControl::Block, true);
+            let body = PushBody::Put(Put::new(vec![1]));
+            let publication = Publication { qos, ..Publication::new(key("urgent"), body) };
+            sender.put(publication, &mut never()).unwrap();
+            next(&queue);
+            start.elapsed()
+        })
+        .collect();
+    done.store(true, Ordering::Relaxed);
+    producer.join().unwrap();
+    times.sort();
+    // The queue of the network has 50 ms, a batch takes 26 ms; two megabytes in our hands took 800 ms.
+    assert!(times[10] < Duration::from_millis(250), "{times:?}");
 }

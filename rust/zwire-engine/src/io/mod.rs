@@ -190,8 +190,7 @@ impl Io {
             Self::Ws(stream) => tcp::set_room(stream.socket(), bytes),
             // Datagrams are sent as they come.
             Self::Udp(_) | Self::Group(_) => {}
-            // Its own window holds what is on the way.
-            Self::Quic(_) => {}
+            Self::Quic(stream) => stream.set_room(bytes),
             // The buffers of the other end are all that there is.
             #[cfg(unix)]
             Self::Unix(_) => {}

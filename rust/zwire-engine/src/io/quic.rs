@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use core::{
     future::Future,
     pin::pin,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -45,8 +45,9 @@ const ALPN: [&[u8]; 2] = [b"zenoh", b"hq-29"];
 /// What the other side may send ahead: 16 large messages, or 64 ms of 1 Gbit/s.
 const RECEIVE_WINDOW: u32 = 8 << 20;
 
-/// What we have on the way: enough for 1 Gbit/s at 16 ms. More would only keep urgent messages waiting.
-const SEND_WINDOW: u64 = 2 << 20;
+/// What we may have written that is not acknowledged, at first. Later it is what the congestion window lets
+/// go out, and the room of the link behind it.
+const SEND_WINDOW: u64 = 128 * 1024;
 
 /// Largest datagram that is tried. On a loopback that makes batches of one or two datagrams; other
 /// networks answer with less.
@@ -120,6 +121,10 @@ pub(crate) struct Stream {
     receive: Half<RecvStream>,
     /// The last write has found no room.
     full: AtomicBool,
+    /// Bytes that may wait behind what is on the way.
+    room: AtomicU32,
+    /// What the connection was told of both.
+    window: AtomicU64,
     ends: Ends,
     expires: Option<Duration>,
     /// The common name in the certificate of the other side.
@@ -177,6 +182,8 @@ impl Stream {
             send: Half::new(Sender { stream: send, finished: false }),
             receive: Half::new(receive),
             full: AtomicBool::new(false),
+            room: AtomicU32::new(SEND_WINDOW as u32),
+            window: AtomicU64::new(SEND_WINDOW),
             expires,
             name: chain.first().and_then(|der| common_name(der)),
             runtime: Handle::current(),
@@ -219,6 +226,7 @@ impl Stream {
                 }
                 Some(Err(WriteError::ConnectionLost(error))) => return Err(lost(error)),
                 Some(Err(error)) => return Err(io::Error::other(error)),
+                None if self.widen() => {}
                 None => {
                     self.full.store(true, Ordering::Release);
                     return Ok(false);
@@ -226,6 +234,24 @@ impl Stream {
             }
         }
         Ok(true)
+    }
+
+    pub(super) fn set_room(&self, bytes: u32) {
+        self.room.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets as much be written as the network takes, and the room behind it: whether that is more than
+    /// before. What is written and waits goes out in order, in front of what is more urgent.
+    fn widen(&self) -> bool {
+        let congestion = self.connection.stats().path.cwnd;
+        let wanted = congestion.saturating_add(self.room.load(Ordering::Relaxed).into());
+        let told = self.window.load(Ordering::Relaxed);
+        // Each word to the connection wakes it.
+        if wanted > told.saturating_add(told / 4) || wanted < told / 2 {
+            self.window.store(wanted, Ordering::Relaxed);
+            self.connection.set_send_window(wanted);
+        }
+        wanted > told.saturating_add(told / 4)
     }
 
     pub(super) async fn readable(&self) {
