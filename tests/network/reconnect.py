@@ -43,7 +43,8 @@ class Timing:
 
 
 DEFAULT = Timing(lease=10.0, retry=(1.0, 4.0), hole=90.0)
-SHORT = Timing(lease=1.5, retry=(0.2, 0.8), hole=6.0)
+# A fault of 0.3 leases is over, and TCP has tried again, well before the lease is.
+SHORT = Timing(lease=2.5, retry=(0.2, 0.8), hole=8.0)
 
 
 @dataclasses.dataclass(frozen=True)
