@@ -2,6 +2,7 @@
 
 use std::{
     net::UdpSocket,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
     time::{Duration, Instant},
 };
 use zwire_engine::{Config, Error, Handler, Queue, RecvError, Session};
@@ -85,16 +86,19 @@ fn carries_each_size(endpoint: &str, extra: &str) {
 
 #[test]
 fn udp_carries_each_size() {
+    let _shared = with_others();
     carries_each_size("udp/127.0.0.1:0", "");
 }
 
 #[test]
 fn udp_carries_each_size_over_ipv6_and_compressed() {
+    let _shared = with_others();
     carries_each_size("udp/[::1]:0", "transport: {unicast: {compression: {enabled: true}}}");
 }
 
 #[test]
 fn a_listener_for_all_addresses_has_ipv4_peers() {
+    let _shared = with_others();
     let hub = hub("udp/[::]:0", "");
     let port = hub.listening()[0].rsplit(':').next().unwrap().to_owned();
     let (a, b) = (client(&format!("udp/127.0.0.1:{port}")), client(&format!("udp/127.0.0.1:{port}")));
@@ -106,6 +110,7 @@ fn a_listener_for_all_addresses_has_ipv4_peers() {
 
 #[test]
 fn a_port_has_one_listener() {
+    let _shared = with_others();
     let hub = hub("udp/127.0.0.1:0", "");
     let endpoint = &hub.listening()[0];
     let _client = client(endpoint);
@@ -116,6 +121,7 @@ fn a_port_has_one_listener() {
 
 #[test]
 fn nobody_at_the_port_is_known_at_once() {
+    let _shared = with_others();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let start = Instant::now();
     let error = try_client(&format!("udp/{free}"), "").err().expect("nobody is there").to_string();
@@ -125,6 +131,7 @@ fn nobody_at_the_port_is_known_at_once() {
 
 #[test]
 fn reliable_udp_is_refused_with_a_reason() {
+    let _shared = with_others();
     let error = try_client("udp/127.0.0.1:7447?rel=1", "").err().expect("not supported").to_string();
     assert!(error.contains("reliable UDP is not supported"), "{error}");
 }
@@ -138,6 +145,13 @@ fn first_word(number: u128) -> Vec<u8> {
     Opener::new(config).poll_transmit().unwrap().to_vec()
 }
 
+/// Descriptors are counted of the whole process: who counts them is alone in it.
+static PROCESS: RwLock<()> = RwLock::new(());
+
+fn with_others() -> RwLockReadGuard<'static, ()> {
+    PROCESS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
@@ -145,6 +159,7 @@ fn descriptors() -> usize {
 /// Some close their port at once, some stay and are silent, some send nonsense.
 #[test]
 fn strangers_harm_nobody_and_leave_nothing() {
+    let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
     let accept = "transport: {unicast: {accept_timeout: 500, accept_pending: 20}}";
     let hub = hub("udp/127.0.0.1:0", accept);
     let endpoint = &hub.listening()[0];
@@ -177,6 +192,7 @@ fn strangers_harm_nobody_and_leave_nothing() {
 
 #[test]
 fn many_connect_at_once() {
+    let _shared = with_others();
     let hub = hub("udp/127.0.0.1:0", "");
     let endpoint = hub.listening()[0].clone();
     let clients: Vec<Session> = std::thread::scope(|scope| {
@@ -211,6 +227,7 @@ fn knows(session: &Session, count: usize) {
 
 #[test]
 fn a_group_finds_itself_and_everything_arrives_once() {
+    let _shared = with_others();
     let group = group();
     let sessions: Vec<Session> = (0..4).map(|_| member(&group, "peer", "")).collect();
     let start = Instant::now();
@@ -240,6 +257,7 @@ fn a_group_finds_itself_and_everything_arrives_once() {
 
 #[test]
 fn links_and_groups_together_deliver_once() {
+    let _shared = with_others();
     let group = group();
     let a = member(&group, "peer", &format!("listen: {{endpoints: ['{group}', 'tcp/127.0.0.1:0']}}"));
     let tcp = a.listening().into_iter().find(|locator| locator.starts_with("tcp/")).unwrap();
@@ -279,6 +297,7 @@ fn links_and_groups_together_deliver_once() {
 
 #[test]
 fn groups_are_not_for_clients_and_need_their_interface() {
+    let _shared = with_others();
     let error = try_client("udp/224.0.0.77:7448#iface=lo", "").err().expect("no group").to_string();
     assert!(error.contains("a client takes no part in multicast groups"), "{error}");
     let json =
