@@ -110,7 +110,7 @@ def test_a_client_reconnects(router):
 SILENT = """
 import sys, time
 from zwire import zenoh
-zenoh.open({"mode": "client", "connect/endpoints": [sys.argv[1]], "transport/link/tx/lease": 500})
+session = zenoh.open({"mode": "client", "connect/endpoints": [sys.argv[1]], "transport/link/tx/lease": 500})
 time.sleep(60)
 """
 
@@ -119,13 +119,15 @@ def test_a_neighbour_that_falls_silent():
     with opened("router", listen=LOCAL) as hub:
         listener = hub.info.declare_transport_events_listener()
         with subprocess.Popen([sys.executable, "-c", SILENT, *hub.listening()]) as process:
-            assert next_change(listener) == ("connected", None)
-            os.kill(process.pid, signal.SIGSTOP)
-            start = time.monotonic()
-            # The lease that it has announced is over.
-            assert next_change(listener) == ("disconnected", "silent")
-            assert time.monotonic() - start < 3
-            process.kill()
+            try:
+                assert next_change(listener) == ("connected", None)
+                os.kill(process.pid, signal.SIGSTOP)
+                start = time.monotonic()
+                # The lease that it has announced is over.
+                assert next_change(listener) == ("disconnected", "silent")
+                assert time.monotonic() - start < 3
+            finally:
+                process.kill()
 
 
 def test_peers_know_each_other_again():
