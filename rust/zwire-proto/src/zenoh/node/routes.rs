@@ -4,13 +4,13 @@ use super::FaceId;
 use crate::zenoh::wire::WireExpr;
 use hashbrown::{Equivalent, HashMap};
 
-/// The memory of an entry beside its texts: map slot, key expression, vector.
-const ENTRY: usize = 160;
+/// The memory of an entry beside its texts: map slot, key expression twice, vector.
+const ENTRY: usize = 256;
 /// The memory of a target beside its text.
 const TARGET: usize = size_of::<Target>();
 
 /// A key as it stands in messages of the face, and the router whose tree the message follows.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RouteKey {
     node_id: u16,
     key: WireExpr,
@@ -48,31 +48,52 @@ pub(super) struct Route {
 }
 
 /// Routes by the key on the wire, so that a message whose key was there before is neither resolved nor
-/// matched. Bounded in bytes, because peers choose keys: when the younger half is full, it becomes the
-/// older half, and what was the older half is forgotten.
+/// matched, and one with the key of the message before is not even looked for. Bounded in bytes, because
+/// peers choose keys: when the younger half is full, it becomes the older half, and what was the older half
+/// is forgotten.
 #[derive(Debug)]
 pub(super) struct RouteCache {
     bound: usize,
-    young: HashMap<RouteKey, Route>,
+    young: Half,
     young_bytes: usize,
-    old: HashMap<RouteKey, Route>,
+    /// The place in `young` of the route that was asked for last.
+    last: usize,
+    old: Half,
+}
+
+/// Routes in the order in which they came, and where each is.
+#[derive(Debug, Default)]
+struct Half {
+    places: HashMap<RouteKey, usize>,
+    routes: Vec<(RouteKey, Route)>,
 }
 
 impl RouteCache {
     pub(super) fn new(bound: usize) -> Self {
-        Self { bound: bound / 2, young: HashMap::new(), young_bytes: 0, old: HashMap::new() }
+        Self { bound: bound / 2, young: Half::default(), young_bytes: 0, last: 0, old: Half::default() }
     }
 
     /// The route of `key`, if it was worked out from this version of the tables.
+    #[inline]
     pub(super) fn get(&mut self, version: u64, node_id: u16, key: &WireExpr) -> Option<&Route> {
         let asked = RouteKeyRef { node_id, key };
-        if !self.old.is_empty()
-            && let Some((key, route)) = self.old.remove_entry(&asked)
-            && route.version == version
-        {
-            self.put(key, route);
+        if !self.young.routes.get(self.last).is_some_and(|(last, _)| asked.equivalent(last)) {
+            self.last = self.find(version, &asked)?;
         }
-        self.young.get(&asked).filter(|route| route.version == version)
+        self.young.routes.get(self.last).map(|(_, route)| route).filter(|route| route.version == version)
+    }
+
+    fn find(&mut self, version: u64, asked: &RouteKeyRef<'_>) -> Option<usize> {
+        if !self.old.routes.is_empty()
+            && let Some((key, place)) = self.old.places.remove_entry(asked)
+        {
+            let gone = Route { version: 0, targets: Box::default() };
+            let route = core::mem::replace(&mut self.old.routes[place].1, gone);
+            if route.version == version {
+                self.put(key, route);
+            }
+        }
+        self.young.places.get(asked).copied()
     }
 
     /// Remembers a route.
@@ -89,10 +110,16 @@ impl RouteCache {
             self.young_bytes = 0;
         }
         if cost <= self.bound {
-            self.young_bytes += cost;
             // An entry of an older version stands for the same key and is counted twice until the
             // halves change: never too little.
-            self.young.insert(key, route);
+            self.young_bytes += cost;
+            match self.young.places.get(&key) {
+                Some(place) => self.young.routes[*place].1 = route,
+                None => {
+                    self.young.places.insert(key.clone(), self.young.routes.len());
+                    self.young.routes.push((key, route));
+                }
+            }
         }
     }
 }
