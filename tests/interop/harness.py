@@ -236,6 +236,15 @@ def subscribed(publisher, subscriber, key, **options):
     reached(publisher, subscriber, "sub", probe)
 
 
+def all_declared(publisher, subscriber):
+    """Waits until whatever the subscriber has declared so far has come to the publisher.
+
+    The declarations of a session arrive in their order, and the one of this key is the last.
+    """
+    subscriber.subscribe(name="declared last", key="declared/last")
+    reached(publisher, subscriber, "declared last", "declared/last")
+
+
 def reached(publisher, subscriber, name, key):
     """Puts on the key until one arrives, then forgets all of them."""
 

@@ -5,6 +5,7 @@ import pytest
 from interop.harness import (
     ECLIPSE,
     ZWIRE,
+    all_declared,
     eventually,
     free_port,
     random_bytes,
@@ -38,7 +39,7 @@ def flooded(publisher, subscriber, key, through):
     count = 100_000
     subscribed(publisher, subscriber, "ready/*")
     subscriber.subscribe(name="flood", key="flood/**", count=True)
-    reached(publisher, subscriber, "sub", "ready/again")
+    all_declared(publisher, subscriber)
     if through == "publisher":
         publisher.publisher(name=key, key=key, congestion_control="BLOCK")
         eventually("the publisher has a subscriber", lambda: publisher.matching(name=key))
@@ -188,7 +189,7 @@ def test_wildcards_select(nodes, declared):
         if declared:
             subscriber.keyexpr(name=f"key {number}", key=key)
         subscriber.subscribe(name=f"sub {number}", key=f"key {number}" if declared else key)
-    reached(publisher, subscriber, "sub", "ready/again")
+    all_declared(publisher, subscriber)
     keys = sorted({key for _, yes, no in WILD for key in yes + no})
     for key in keys:
         if declared:

@@ -11,6 +11,7 @@ from interop.harness import (
     ECLIPSE,
     OLD,
     ZWIRE,
+    all_declared,
     eventually,
     free_port,
     random_bytes,
@@ -61,7 +62,7 @@ def test_a_hundred_thousand_messages_arrive(nodes, through):
     count = 100_000
     subscribed(publisher, subscriber, "ready/*")
     subscriber.subscribe(name="flood", key="flood/**", count=True)
-    reached(publisher, subscriber, "sub", "ready/again")
+    all_declared(publisher, subscriber)
     key = "flood/a/b"
     if through == "publisher":
         publisher.publisher(name=key, key=key, congestion_control="BLOCK")
@@ -112,7 +113,7 @@ def test_wildcards_select(nodes, declared):
         if declared:
             subscriber.keyexpr(name=f"key {number}", key=key)
         subscriber.subscribe(name=f"sub {number}", key=f"key {number}" if declared else key)
-    reached(publisher, subscriber, "sub", "ready/again")
+    all_declared(publisher, subscriber)
     for key in sorted({key for _, yes, no in WILD for key in yes + no}):
         if declared:
             publisher.keyexpr(name=key, key=key)
