@@ -5,13 +5,13 @@ use super::{Ends, message::Prefix, udp};
 use crate::{config::Target, error::ConnectReason};
 use bytes::{Bytes, BytesMut};
 use getifaddrs::Address;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use std::{
     collections::VecDeque,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
 };
-use tokio::{io::Interest, net::UdpSocket};
+use tokio::net::UdpSocket;
 
 /// As the reference: a group is for the nodes of one network.
 const TTL: u32 = 1;
@@ -164,30 +164,12 @@ impl Group {
     pub(super) fn try_write(
         &self,
         out: &mut VecDeque<Bytes>,
-        mut progress: impl FnMut(usize),
+        progress: impl FnMut(usize),
     ) -> io::Result<bool> {
-        loop {
-            let sent = self.prefix.send_first(out, |parts, len| {
-                let send = || SockRef::from(&self.mouth).send_vectored(parts);
-                match self.mouth.try_io(Interest::WRITABLE, send) {
-                    Ok(_) => Ok(len),
-                    // Nobody in the group is worth giving it up.
-                    Err(error)
-                        if udp::is_lost(&error) || error.kind() == io::ErrorKind::ConnectionRefused =>
-                    {
-                        Ok(len)
-                    }
-                    Err(error) => Err(error),
-                }
-            });
-            match sent {
-                None => return Ok(true),
-                Some(Ok(len)) => progress(len),
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Some(Err(error)) => return Err(error),
-            }
-        }
+        // Nobody in the group is worth giving it up.
+        let is_lost =
+            |error: &io::Error| udp::is_lost(error) || error.kind() == io::ErrorKind::ConnectionRefused;
+        udp::send_all(&self.mouth, &self.prefix, out, progress, is_lost)
     }
 
     pub(super) async fn writable(&self) -> io::Result<()> {

@@ -117,25 +117,9 @@ impl Udp {
     pub(super) fn try_write(
         &self,
         out: &mut VecDeque<Bytes>,
-        mut progress: impl FnMut(usize),
+        progress: impl FnMut(usize),
     ) -> io::Result<bool> {
-        loop {
-            let sent = self.prefix.send_first(out, |parts, len| {
-                let send = || SockRef::from(&self.socket).send_vectored(parts);
-                match self.socket.try_io(Interest::WRITABLE, send) {
-                    Ok(_) => Ok(len),
-                    Err(error) if is_lost(&error) => Ok(len),
-                    Err(error) => Err(error),
-                }
-            });
-            match sent {
-                None => return Ok(true),
-                Some(Ok(len)) => progress(len),
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Some(Err(error)) => return Err(error),
-            }
-        }
+        send_all(&self.socket, &self.prefix, out, progress, is_lost)
     }
 
     pub(super) async fn readable(&self) -> io::Result<()> {
@@ -168,6 +152,34 @@ impl Udp {
 
     pub(super) fn ends(&self) -> Ends {
         Ends::of_addresses("udp", self.local, self.peer)
+    }
+}
+
+/// Sends one datagram for each message in `out`: true when all are on their way. `progress` hears of each, also
+/// of one whose error `is_lost` says concerns nothing but it.
+pub(super) fn send_all(
+    socket: &UdpSocket,
+    prefix: &Prefix,
+    out: &mut VecDeque<Bytes>,
+    mut progress: impl FnMut(usize),
+    is_lost: impl Fn(&io::Error) -> bool,
+) -> io::Result<bool> {
+    loop {
+        let sent = prefix.send_first(out, |parts, len| {
+            let send = || SockRef::from(socket).send_vectored(parts);
+            match socket.try_io(Interest::WRITABLE, send) {
+                Ok(_) => Ok(len),
+                Err(error) if is_lost(&error) => Ok(len),
+                Err(error) => Err(error),
+            }
+        });
+        match sent {
+            None => return Ok(true),
+            Some(Ok(len)) => progress(len),
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Some(Err(error)) => return Err(error),
+        }
     }
 }
 
