@@ -318,8 +318,12 @@ impl Link {
             let (written, result) = self.write_some(&mut out);
             tx = self.tx.lock();
             tx.out = out;
-            tx.unflushed = matches!(result, Ok(false));
-            if let Some(room) = tx.pace.wrote(clock::mono(), written, matches!(result, Ok(false))) {
+            let (now, full) = (clock::mono(), matches!(result, Ok(false)));
+            if written > 0 {
+                self.last_progress_us.store(micros(now), Ordering::Relaxed);
+            }
+            tx.unflushed = full;
+            if let Some(room) = tx.pace.wrote(now, written, full) {
                 self.io.set_room(room);
             }
             match result {
@@ -376,7 +380,6 @@ impl Link {
             total += written;
             self.stats.tx_writes.fetch_add(1, Ordering::Relaxed);
             self.stats.tx_bytes.fetch_add(written as u64, Ordering::Relaxed);
-            self.last_progress_us.store(micros(clock::mono()), Ordering::Relaxed);
         });
         (total, result)
     }
