@@ -3,7 +3,6 @@
 import collections
 import gc
 import os
-import re
 import resource
 import socket
 import struct
@@ -425,17 +424,6 @@ threading.Thread(target=lambda: [dealer.recv() for _ in range(3)], daemon=True).
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-GUIDE = Path(__file__).parents[2] / "docs/guide/zmtp.md"
-
-
-def test_the_examples_of_the_guide_run():
-    blocks = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(blocks) > 1, "the guard has not found the examples"
-    names = {}
-    for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), names)
 
 
 def test_an_idle_connection_costs_little():

@@ -1,21 +1,27 @@
-"""The examples of the guide run as they stand, one after the other."""
+"""The examples of Spark in the documentation run as they stand, one after the other."""
 
-import re
 import shutil
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(
-    r"^```python\n(.*?)^```$", (ROOT / "docs/guide/spark.md").read_text(), re.DOTALL | re.MULTILINE
-)
+import snippets
+
+HERE = "tests/spark/test_guide.py"
+
+
+def run(page, **names):
+    examples = snippets.to_run(page, by=HERE)
+    assert examples, "there are no examples"
+    with snippets.Runner(page, names) as runner:
+        for example in examples:
+            runner.run(example)
+    return len(examples)
 
 
 @pytest.fixture
 def folder(tmp_path):
     for name in ("query", "pubsub-basic"):
-        shutil.copy(ROOT / f"tests/vectors/captures/zenoh-{name}.pcap.gz", tmp_path)
+        shutil.copy(snippets.ROOT / f"tests/vectors/captures/zenoh-{name}.pcap.gz", tmp_path)
     return str(tmp_path)
 
 
@@ -26,11 +32,18 @@ def test_the_examples_of_the_guide_run(spark, endpoint, client, folder):
 
     queryable = client.declare_queryable("square/*", square)
     subscriber = client.declare_subscriber("**")
-    names = {"spark": spark, "config": endpoint, "folder": folder}
-    assert len(BLOCKS) > 5, "the guide has no examples"
-    for block in BLOCKS:
-        exec(compile(block, "docs/guide/spark.md", "exec"), names)
+    assert run("docs/guide/spark.md", spark=spark, config=endpoint, folder=folder) > 5
     keys = [str(sample.key_expr) for sample in subscriber.recv_many(100, timeout=5)]
     assert keys.count("fleet/1/battery") == keys.count("fleet/2/battery") == 3
     assert keys.count("told/3") == 1
     queryable.undeclare()
+
+
+def test_the_example_of_the_readme_runs(spark, endpoint, folder):
+    values = spark.createDataFrame([("a/b", b"1")], "key string, payload binary")
+    questions = spark.createDataFrame([("a/*",)], "selector string")
+    run("README.md", spark=spark, config=endpoint, folder=folder, values=values, questions=questions)
+
+
+def test_the_example_of_the_quick_start_runs(spark, endpoint):
+    run("docs/guide/getting-started.md", spark=spark, endpoint=endpoint)
