@@ -25,6 +25,8 @@ FUZZ_SECONDS ?= 20
 PYTEST_ARGS ?=
 
 export PYTHONDONTWRITEBYTECODE := 1
+# It would ask PyPI whether there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Where tests find the old peer, and what Spark starts its workers with.
 export ZWIRE_OLD_PEER_PYTHON := $(OLD_PEER)/bin/python
 # The same for czmq and zyre; ZYRE_GIT and CZMQ_GIT name other repositories to build them from.
@@ -151,6 +153,8 @@ lint-py: ext
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typing
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python -m mypy.stubtest zwire._zwire
 
 .PHONY: deny

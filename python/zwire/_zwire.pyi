@@ -1588,7 +1588,8 @@ class ZmtpEvent:
     def error(self) -> Exception | None: ...
 
 _Frame: TypeAlias = str | Buffer
-_Message: TypeAlias = _Frame | list[_Frame] | list[bytes] | list[str] | tuple[_Frame, ...]
+# Lists and tuples; of `list[str | Buffer]` in a union mypy would refuse lists that mix texts and bytes.
+_Message: TypeAlias = _Frame | Sequence[_Frame]
 
 @disjoint_base
 class ZmtpSocket:
