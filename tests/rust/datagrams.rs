@@ -90,6 +90,23 @@ fn udp_carries_each_size() {
     carries_each_size("udp/127.0.0.1:0", "");
 }
 
+/// A message of many fragments is one burst of datagrams, which no reader is quick enough to take one by one.
+#[test]
+fn udp_holds_a_burst() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    // The kernel counts its own overhead, and has room for twice what is asked for.
+    let size = most.trim().parse::<usize>().unwrap().min(4 << 20) / 4;
+    let hub = hub("udp/127.0.0.1:0", "");
+    let endpoint = &hub.listening()[0];
+    let (publisher, subscriber) = (client(endpoint), client(endpoint));
+    let queue = subscribe(&subscriber, &publisher, "burst");
+    for round in 0..20 {
+        put(&publisher, "burst", vec![round; size]);
+        let sample = queue.recv(Some(WAIT), &mut never()).expect("each arrives");
+        assert_eq!((sample.payload.len(), sample.payload[size - 1]), (size, round));
+    }
+}
+
 #[test]
 fn udp_carries_each_size_over_ipv6_and_compressed() {
     let _shared = with_others();

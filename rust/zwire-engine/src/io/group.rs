@@ -117,6 +117,7 @@ impl Group {
         mouth.set_nonblocking(true)?;
 
         let ears = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
+        udp::hold_a_burst(&ears);
         // Several nodes of one host hear the group.
         ears.set_reuse_address(true)?;
         #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]

@@ -28,6 +28,10 @@ pub(crate) const MTU: u16 = 65_535 - 8 - 40;
 /// Room for a datagram of any size.
 pub(super) const ROOM: usize = 65_536;
 
+/// Asked for to receive into: the fragments of a message of some megabytes, which come at once. The memory is only
+/// taken while they wait.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
 /// Most datagrams of one read, so that their messages are delivered before the next ones come.
 const MAX_AT_ONCE: usize = 32;
 
@@ -212,8 +216,18 @@ pub(super) fn bind(target: &Target, link: &Link, address: SocketAddr) -> io::Res
     }
 }
 
+/// Makes room for what arrives in one go. Linux gives as much as `net.core.rmem_max` allows without a word; the
+/// usual room is full after three datagrams of full size.
+pub(super) fn hold_a_burst(socket: &Socket) {
+    if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER) {
+        tracing::debug!(%error, "a socket for datagrams keeps the system's receive buffer");
+    }
+}
+
 pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::DGRAM, Some(Protocol::UDP))?;
+    // First, so that what the user asks for counts.
+    hold_a_burst(&socket);
     crate::tcp::options(&SockRef::from(&socket), target, link, like.is_ipv6())?;
     socket.set_nonblocking(true)?;
     if let SocketAddr::V6(v6) = like {
