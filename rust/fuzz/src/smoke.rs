@@ -24,6 +24,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "scouting" => Some(zwire_proto::fuzzing::scouting),
         "transport" => Some(zwire_proto::fuzzing::transport),
         "network" => Some(zwire_proto::fuzzing::network),
+        "advanced" => Some(zwire_proto::fuzzing::advanced),
         "discovery" => Some(zwire_proto::fuzzing::discovery),
         "group" => Some(zwire_proto::fuzzing::group),
         "zenoh_node" => Some(zwire_proto::fuzzing::zenoh_node),
@@ -236,6 +237,27 @@ fn write_seeds() -> io::Result<usize> {
         }
         script.extend([0x02, 3, 0, 0xf0, 0, 0]);
         write("zenoh_node", &format!("script-{mode}"), &script)?;
+    }
+    // Samples with holes, heartbeats, tokens, questions and their answers, with and without recovery.
+    for mode in [0x30, 0x37, 0x3f_u8] {
+        let mut script = vec![mode];
+        let mut say = |what: u8, who: u8, bytes: &[u8]| {
+            script.extend([&[what, who, bytes.len().try_into().unwrap_or(0)], bytes].concat());
+        };
+        for sn in [1, 2, 5, 6, 9] {
+            say(0, 2, &[sn, 0, 0, 0]);
+            say(5, 2, &[sn + 1, 0, 0, 0]);
+            say(7, sn, b"_sn=1..5;_max=2;_time=[now(-1s)..]");
+        }
+        say(2, 2, &[12, 0, 0, 0]);
+        say(3, 7, b"a/@adv/pub/1e/3/_");
+        say(4, 1, b"a/@adv/pub/1e/2/_");
+        say(4, 1, b"a/@adv/pub/1e/uhlc/_");
+        say(1, 200, &[1, 0, 0, 0, 0, 0, 0, 1]);
+        say(0x0e, 0, b"\x02");
+        say(0x0e, 1, b"\x01");
+        say(0xf8, 1, b"_sn=3..");
+        write("advanced", &format!("script-{mode:02x}"), &script)?;
     }
     // A question, an answer, a connection of ours and one of theirs, their ends.
     let found: &[u8] = b"\x22\x09\x01\x05\x01\x11tcp/10.0.0.5:7447";

@@ -25,6 +25,7 @@ use crate::{
 use bytes::Bytes;
 use core::fmt::Debug;
 
+mod advanced;
 mod discovery;
 mod dissect;
 mod gossip;
@@ -32,6 +33,7 @@ mod group;
 mod node;
 mod zmtp;
 
+pub use advanced::advanced;
 pub use discovery::discovery;
 pub use dissect::dissect;
 pub use gossip::zre_gossip;

@@ -1,5 +1,6 @@
 //! Zenoh 1.x, protocol version 0x09.
 
+pub mod advanced;
 pub mod discovery;
 pub mod encoding;
 pub mod group;

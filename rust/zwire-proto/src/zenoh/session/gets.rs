@@ -113,7 +113,7 @@ impl Held {
 }
 
 /// Small payloads are copied, because each would keep the whole buffer alive that it came in.
-fn unshare(sample: &mut Sample) {
+pub(super) fn unshare(sample: &mut Sample) {
     const SMALL: usize = 4096;
     if sample.payload.len() < SMALL {
         sample.payload = Bytes::copy_from_slice(&sample.payload);

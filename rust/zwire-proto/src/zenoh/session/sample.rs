@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::gets::unshare;
 use crate::zenoh::{
     Encoding, KeyExpr, Qos, Reliability, Timestamp,
     wire::{PushBody, SourceInfo},
@@ -91,8 +92,15 @@ impl Sample {
         }
     }
 
+    /// The same, for somebody who keeps it for a while: not within the buffer that it came in.
+    pub(in crate::zenoh) fn kept(mut self) -> Self {
+        self.key = self.key.unshared();
+        unshare(&mut self);
+        self
+    }
+
     /// How much memory it keeps alive, roughly.
-    pub(super) fn cost(&self) -> usize {
+    pub(in crate::zenoh) fn cost(&self) -> usize {
         size_of::<Self>()
             + self.key.len()
             + self.payload.len()

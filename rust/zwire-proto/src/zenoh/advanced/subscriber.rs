@@ -1,0 +1,592 @@
+//! [`Subscriber`]: samples in the order of their publishers, without holes as far as somebody has them.
+//!
+//! Of each publisher that numbers, the next number is known. What comes with a higher one waits, while those
+//! before it are asked for; when nobody has them they are reported as missed, and it goes on. What comes with
+//! a lower number was there already. While a history is asked for, what is new waits for what is old.
+
+use core::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    fmt::Write,
+};
+
+use super::{
+    heartbeat::decode_heartbeat,
+    keys::{self, Declared, Source},
+    limits::{MAX_ATTEMPTS, MIN_PERIOD, RETRY_AFTER, RETRY_WITHOUT_LINK, STATE_LIFE},
+    stamped::{Clock, Fate, Line},
+    types::{Answered, Ask, AskId, Miss, Output, Recovery, SubscriberConfig},
+    window::Window,
+};
+use crate::{
+    Now, Text,
+    zenoh::{KeyExpr, Timestamp, ZenohId, session::Sample},
+};
+
+/// What a question is about.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    /// The history of everybody.
+    Everything,
+    /// The history of one publisher.
+    History(Source),
+    /// The history of publishers without numbers.
+    Clock(ZenohId),
+    /// What one publisher has published from one place on, and before another.
+    Missing { source: Source, from: u64, to: u64 },
+}
+
+/// The rules of one subscriber; see the [module](super).
+#[derive(Debug)]
+pub struct Subscriber {
+    config: SubscriberConfig,
+    windows: BTreeMap<Source, Window>,
+    clocks: BTreeMap<ZenohId, Clock>,
+    /// How many keys the clocks have.
+    lines: usize,
+    asks: HashMap<AskId, Asked>,
+    last_ask: u64,
+    /// The history of everybody is asked for.
+    beginning: bool,
+    held: usize,
+    held_bytes: usize,
+    retries: BTreeSet<(Duration, Source)>,
+    next_round: Option<Duration>,
+    next_sweep: Option<Duration>,
+    outputs: VecDeque<Output>,
+}
+
+impl Subscriber {
+    /// A subscriber that has heard of nobody. With a history, its first question is in the outputs.
+    #[must_use]
+    pub fn new(config: SubscriberConfig) -> Self {
+        let mut made = Self {
+            config,
+            windows: BTreeMap::new(),
+            clocks: BTreeMap::new(),
+            lines: 0,
+            asks: HashMap::new(),
+            last_ask: 0,
+            beginning: false,
+            held: 0,
+            held_bytes: 0,
+            retries: BTreeSet::new(),
+            next_round: None,
+            next_sweep: None,
+            outputs: VecDeque::new(),
+        };
+        if made.config.history.is_some()
+            && let Ok(key) = keys::of_all(&made.config.key)
+        {
+            made.beginning = true;
+            made.ask(Asked::Everything, key, made.history_parameters());
+        }
+        made
+    }
+
+    // Inputs.
+
+    /// A sample of the subscription. What is handed over at once is returned, and comes before the outputs.
+    #[inline]
+    pub fn handle_sample(&mut self, now: Now, sample: Sample) -> Option<Sample> {
+        if let Some(info) = &sample.source_info {
+            let (source, sn) = (Source { zid: info.zid, eid: info.eid }, info.sn);
+            return self.handle_numbered(now, source, sn, sample);
+        }
+        match sample.timestamp {
+            Some(timestamp) => self.handle_stamped(now, timestamp, sample),
+            None => Some(sample),
+        }
+    }
+
+    fn handle_numbered(&mut self, now: Now, source: Source, sn: u32, sample: Sample) -> Option<Sample> {
+        let recovers = self.config.recovery.is_some();
+        let beginning = self.beginning;
+        let window = self.window(now, source);
+        let place = window.place(sn);
+        match window.next {
+            Some(next) if place == next => {
+                window.next = Some(next + 1);
+                if window.is_holding() {
+                    self.release(source);
+                    self.look_after(source);
+                }
+                Some(sample)
+            }
+            Some(next) if place < next => None,
+            Some(next) if !recovers && window.histories == 0 => {
+                window.next = Some(place + 1);
+                self.outputs.push_back(Output::Miss(Miss { source, count: place - next }));
+                Some(sample)
+            }
+            None if !beginning && window.histories == 0 => {
+                window.next = Some(place + 1);
+                Some(sample)
+            }
+            _ => {
+                self.hold(source, place, sample);
+                self.look_after(source);
+                None
+            }
+        }
+    }
+
+    fn handle_stamped(&mut self, now: Now, timestamp: Timestamp, sample: Sample) -> Option<Sample> {
+        if self.lines >= self.config.max_sources {
+            self.forget_lines();
+        }
+        let beginning = self.beginning;
+        let clock = self.clocks.entry(timestamp.id).or_default();
+        let line = match clock.keys.get_mut(&sample.key) {
+            Some(line) => line,
+            None => {
+                self.lines += 1;
+                // It is kept for long: not within the buffer that it came in.
+                clock.keys.entry(sample.key.unshared()).or_insert(Line::new(now.mono))
+            }
+        };
+        line.used = now.mono;
+        self.next_sweep.get_or_insert_with(|| now.mono + STATE_LIFE);
+        let waits = clock.histories > 0 || (beginning && !line.is_known());
+        let cost = sample.cost();
+        let kept = if waits { sample.kept() } else { sample };
+        match line.take(timestamp.time, kept, waits) {
+            Fate::Pass(sample) => Some(sample),
+            Fate::Drop => None,
+            Fate::Held => {
+                clock.holding += 1;
+                self.held += 1;
+                self.held_bytes += cost;
+                if self.is_over() {
+                    self.release_clock(timestamp.id);
+                }
+                None
+            }
+        }
+    }
+
+    /// A token came or went. For those who ask for the history of late publishers.
+    pub fn handle_token(&mut self, now: Now, key: &KeyExpr, alive: bool) {
+        let late = self.config.history.is_some_and(|history| history.late);
+        match keys::publisher_of(key) {
+            Some(Declared::Numbered(source)) => {
+                let recovers = self.config.recovery.is_some();
+                let window = self.window(now, source);
+                window.alive = alive;
+                if !alive || !late || window.histories > 0 {
+                    return;
+                }
+                match window.next {
+                    // It was away, or we were: what it has published meanwhile.
+                    Some(next) if recovers => {
+                        if window.ask.is_none() {
+                            self.ask_from(source, next, None);
+                        }
+                    }
+                    _ => {
+                        window.histories += 1;
+                        self.ask(Asked::History(source), key.clone(), self.history_parameters());
+                    }
+                }
+            }
+            Some(Declared::Stamped(zid)) => {
+                if !alive && !self.clocks.contains_key(&zid) {
+                    return;
+                }
+                // A token says that a clock is there, not on which key: only lines are counted.
+                let clock = self.clocks.entry(zid).or_default();
+                clock.alive = alive;
+                if !alive && clock.histories == 0 && clock.keys.is_empty() {
+                    self.clocks.remove(&zid);
+                } else if alive && late {
+                    clock.histories += 1;
+                    self.ask(Asked::Clock(zid), key.clone(), self.history_parameters());
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A heartbeat of a publisher, by its key and its payload.
+    pub fn handle_heartbeat(&mut self, now: Now, key: &KeyExpr, payload: &[u8]) {
+        let (Some(Declared::Numbered(source)), Some(last)) =
+            (keys::publisher_of(key), decode_heartbeat(payload))
+        else {
+            return;
+        };
+        let beginning = self.beginning;
+        let window = self.window(now, source);
+        let place = window.place(last);
+        window.told = window.told.max(place + 1);
+        match window.next {
+            Some(_) => self.look_after(source),
+            // Nothing came of it yet, and what there is may be all.
+            None if !beginning && window.histories == 0 => {
+                window.histories += 1;
+                if let Ok(key) = keys::of_source(&self.config.key, source) {
+                    self.ask(Asked::History(source), key, format!("_sn=..{last};_anyke").into());
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A reply to a question.
+    pub fn handle_reply(&mut self, now: Now, ask: AskId, sample: Sample) {
+        let from = sample.source_info.as_ref().map(|info| Source { zid: info.zid, eid: info.eid });
+        let belongs = match self.asks.get(&ask) {
+            None => false,
+            Some(Asked::Everything | Asked::Clock(_)) => true,
+            Some(Asked::History(source) | Asked::Missing { source, .. }) => from == Some(*source),
+        };
+        // Replies on any key are asked for: that of the question is none on which something is published.
+        if !belongs || !sample.key.intersects(&self.config.key) {
+            return;
+        }
+        if let Some(sample) = self.handle_sample(now, sample) {
+            self.outputs.push_front(Output::Sample(sample));
+        }
+    }
+
+    /// A question has got all the replies that come.
+    pub fn handle_answered(&mut self, now: Now, ask: AskId, how: Answered) {
+        match self.asks.remove(&ask) {
+            None => {}
+            Some(Asked::Everything) => {
+                self.beginning = false;
+                let clocks: Vec<ZenohId> =
+                    self.clocks.iter().filter(|(_, c)| c.histories == 0).map(|(&zid, _)| zid).collect();
+                for zid in clocks {
+                    self.release_clock(zid);
+                }
+                let windows: Vec<Source> = self.windows.keys().copied().collect();
+                for source in windows {
+                    self.begin(source);
+                }
+            }
+            Some(Asked::History(source)) => {
+                if let Some(window) = self.windows.get_mut(&source) {
+                    window.histories = window.histories.saturating_sub(1);
+                    self.begin(source);
+                }
+            }
+            Some(Asked::Clock(zid)) => {
+                if let Some(clock) = self.clocks.get_mut(&zid) {
+                    clock.histories = clock.histories.saturating_sub(1);
+                    if clock.histories == 0 && !self.beginning {
+                        self.release_clock(zid);
+                    }
+                }
+            }
+            Some(Asked::Missing { source, from, to }) => self.settle(now, source, (from, to), how),
+        }
+    }
+
+    /// The deadline has come. Earlier it does nothing.
+    pub fn handle_timeout(&mut self, now: Now) {
+        while let Some(&(at, source)) = self.retries.first().filter(|(at, _)| *at <= now.mono) {
+            self.retries.remove(&(at, source));
+            if let Some(window) = self.windows.get_mut(&source) {
+                window.retry_at = None;
+                self.look_after(source);
+            }
+        }
+        if let Some(Recovery::Periodic(period)) = self.config.recovery
+            && self.next_round.is_some_and(|at| at <= now.mono)
+        {
+            self.next_round = Some(now.mono + period.max(MIN_PERIOD));
+            let due = self.windows.iter().filter(|(_, window)| window.ask.is_none());
+            let due: Vec<_> =
+                due.filter_map(|(&source, window)| window.next.map(|next| (source, next))).collect();
+            for (source, next) in due {
+                self.ask_from(source, next, None);
+            }
+        }
+        if self.next_sweep.is_some_and(|at| at <= now.mono) {
+            self.sweep(now);
+        }
+    }
+
+    // Outputs.
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether there are outputs.
+    #[must_use]
+    pub fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    /// When it wants to be turned.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let retry = self.retries.first().map(|&(at, _)| at);
+        [retry, self.next_round, self.next_sweep].into_iter().flatten().min()
+    }
+
+    /// How many samples wait for others, and their bytes.
+    #[must_use]
+    pub const fn pending(&self) -> (usize, usize) {
+        (self.held, self.held_bytes)
+    }
+
+    /// How many publishers are followed: those that number, and keys of those that do not.
+    #[must_use]
+    pub fn sources(&self) -> (usize, usize) {
+        (self.windows.len(), self.lines)
+    }
+
+    // One publisher.
+
+    /// What is known of a publisher.
+    fn window(&mut self, now: Now, source: Source) -> &mut Window {
+        if self.windows.len() >= self.config.max_sources && !self.windows.contains_key(&source) {
+            self.forget_windows(now);
+        }
+        self.next_sweep.get_or_insert_with(|| now.mono + STATE_LIFE);
+        if let Some(Recovery::Periodic(period)) = self.config.recovery {
+            self.next_round.get_or_insert_with(|| now.mono + period.max(MIN_PERIOD));
+        }
+        let window = self.windows.entry(source).or_insert_with(|| Window::new(now.mono));
+        window.used = now.mono;
+        window
+    }
+
+    fn hold(&mut self, source: Source, place: u64, sample: Sample) {
+        let Some(window) = self.windows.get_mut(&source) else { return };
+        let sample = sample.kept();
+        let cost = sample.cost();
+        if window.hold(place, sample) {
+            self.held += 1;
+            self.held_bytes += cost;
+        }
+        while self.is_over() && self.give_up_first(source) {}
+    }
+
+    const fn is_over(&self) -> bool {
+        self.held > self.config.max_pending || self.held_bytes > self.config.max_pending_bytes
+    }
+
+    /// Hands over what is next.
+    fn release(&mut self, source: Source) {
+        let Some(window) = self.windows.get_mut(&source) else { return };
+        while let Some(sample) = window.take_next() {
+            self.held -= 1;
+            self.held_bytes -= sample.cost();
+            window.attempts = 0;
+            self.outputs.push_back(Output::Sample(sample));
+        }
+    }
+
+    /// Gives up what is missing first, and hands over what waits for it. Whether something did.
+    fn give_up_first(&mut self, source: Source) -> bool {
+        let Some(window) = self.windows.get_mut(&source) else { return false };
+        match (window.next, window.first_held()) {
+            (_, None) => return false,
+            (Some(next), Some(first)) => {
+                window.next = Some(first);
+                if first > next {
+                    self.outputs.push_back(Output::Miss(Miss { source, count: first - next }));
+                }
+            }
+            (None, Some(first)) => window.next = Some(first),
+        }
+        self.release(source);
+        true
+    }
+
+    /// Its history is there: what waits follows.
+    fn begin(&mut self, source: Source) {
+        if self.beginning {
+            return;
+        }
+        let Some(window) = self.windows.get_mut(&source).filter(|window| window.histories == 0) else {
+            return;
+        };
+        if window.next.is_none() {
+            // Of what came before nothing is known, and nothing missed.
+            window.next = window.first_held().or((window.told > 0).then_some(window.told));
+        }
+        self.release(source);
+        if self.config.recovery.is_none() {
+            while self.give_up_first(source) {}
+        }
+        self.look_after(source);
+    }
+
+    /// Asks for what is missing, unless that is under way.
+    fn look_after(&mut self, source: Source) {
+        if self.config.recovery.is_none() {
+            return;
+        }
+        let Some(window) = self.windows.get(&source) else { return };
+        if window.ask.is_none()
+            && window.retry_at.is_none()
+            && window.histories == 0
+            && let (Some(next), Some(to)) = (window.next, window.missing_to())
+        {
+            self.ask_from(source, next, Some(to));
+        }
+    }
+
+    /// A question for what is missing, from one place to another, has its answer.
+    fn settle(&mut self, now: Now, source: Source, (from, to): (u64, u64), how: Answered) {
+        let Some(window) = self.windows.get_mut(&source) else { return };
+        window.ask = None;
+        let Some(next) = window.next else { return };
+        if next > from {
+            window.attempts = 0;
+        } else if next < to {
+            if how == Answered::NotAsked {
+                return self.retry(source, now.mono + RETRY_WITHOUT_LINK);
+            }
+            window.attempts += 1;
+        }
+        if window.attempts >= MAX_ATTEMPTS {
+            window.attempts = 0;
+            self.give_up_before(source, to);
+        } else if window.attempts > 0 && !window.is_holding() {
+            // Only a heartbeat has told of it, and may have overtaken it.
+            return self.retry(source, now.mono + RETRY_AFTER);
+        }
+        self.look_after(source);
+    }
+
+    fn retry(&mut self, source: Source, at: Duration) {
+        if let Some(window) = self.windows.get_mut(&source) {
+            window.retry_at = Some(at);
+            self.retries.insert((at, source));
+        }
+    }
+
+    /// Gives up all that is missing before a place.
+    fn give_up_before(&mut self, source: Source, to: u64) {
+        while let Some(window) = self.windows.get_mut(&source)
+            && let (Some(next), Some(end)) = (window.next, window.first_missing_to())
+            && next < to
+        {
+            let end = end.min(to.max(next + 1));
+            window.next = Some(end);
+            self.outputs.push_back(Output::Miss(Miss { source, count: end - next }));
+            self.release(source);
+        }
+    }
+
+    // Questions.
+
+    /// Asks for what a publisher has from one place on, and before another.
+    fn ask_from(&mut self, source: Source, from: u64, to: Option<u64>) {
+        let Ok(key) = keys::of_source(&self.config.key, source) else { return };
+        #[allow(clippy::cast_possible_truncation, reason = "numbers are the low half of places")]
+        let parameters = match (from as u32, to.map(|to| (to - 1) as u32)) {
+            (first, None) => format!("_sn={first}..;_anyke"),
+            (first, Some(last)) if first <= last => format!("_sn={first}..{last};_anyke"),
+            // Not everybody's ranges wrap.
+            _ => "_anyke".to_owned(),
+        };
+        let id = self.ask(Asked::Missing { source, from, to: to.unwrap_or(from) }, key, parameters.into());
+        if let Some(window) = self.windows.get_mut(&source) {
+            window.ask = Some(id);
+        }
+    }
+
+    fn ask(&mut self, asked: Asked, key: KeyExpr, parameters: Text) -> AskId {
+        self.last_ask += 1;
+        let id = AskId(self.last_ask);
+        self.asks.insert(id, asked);
+        self.outputs.push_back(Output::Ask(Ask { id, key, parameters }));
+        id
+    }
+
+    fn history_parameters(&self) -> Text {
+        let history = self.config.history.unwrap_or_default();
+        let mut text = String::new();
+        // Writing to a `String` does not fail.
+        if let Some(most) = history.max_samples {
+            let _ = write!(text, "_max={most};");
+        }
+        if let Some(age) = history.max_age {
+            let _ = write!(text, "_time=[now(-{}s)..];", age.as_secs_f64());
+        }
+        text.push_str("_anyke");
+        text.into()
+    }
+
+    // Clocks.
+
+    fn release_clock(&mut self, zid: ZenohId) {
+        let Some(clock) = self.clocks.get_mut(&zid) else { return };
+        for sample in clock.release() {
+            self.held -= 1;
+            self.held_bytes -= sample.cost();
+            self.outputs.push_back(Output::Sample(sample));
+        }
+    }
+
+    // Forgetting.
+
+    /// Forgets who has been silent for long.
+    fn sweep(&mut self, now: Now) {
+        let old = |used: Duration| used + STATE_LIFE <= now.mono;
+        self.windows.retain(|_, window| !window.is_idle() || !old(window.used));
+        self.clocks.retain(|_, clock| {
+            if !clock.alive && clock.histories == 0 {
+                clock.keys.retain(|_, line| !line.is_idle() || !old(line.used));
+            }
+            clock.alive || clock.histories > 0 || !clock.keys.is_empty()
+        });
+        self.lines = self.clocks.values().map(|clock| clock.keys.len()).sum();
+        let windows = self.windows.values().filter(|window| window.is_idle()).map(|window| window.used);
+        let lines = self.clocks.values().flat_map(|clock| clock.keys.values()).map(|line| line.used);
+        let oldest = windows.chain(lines).min();
+        self.next_sweep = match oldest {
+            Some(used) => Some((used + STATE_LIFE).max(now.mono + MIN_SWEEP)),
+            None if self.windows.is_empty() => None,
+            None => Some(now.mono + STATE_LIFE),
+        };
+    }
+
+    /// There are too many: a quarter goes, those that have been silent for longest.
+    fn forget_windows(&mut self, now: Now) {
+        let mut all: Vec<_> =
+            self.windows.iter().map(|(&source, window)| (!window.is_idle(), window.used, source)).collect();
+        all.sort_unstable();
+        for &(_, _, source) in &all[..all.len().div_ceil(4)] {
+            while self.give_up_first(source) {}
+            if let Some(at) = self.windows.remove(&source).and_then(|window| window.retry_at) {
+                self.retries.remove(&(at, source));
+            }
+        }
+        // Answers that are under way find nobody.
+        let windows = &self.windows;
+        self.asks.retain(|_, asked| match asked {
+            Asked::History(source) | Asked::Missing { source, .. } => windows.contains_key(source),
+            Asked::Everything | Asked::Clock(_) => true,
+        });
+        self.next_sweep.get_or_insert(now.mono + STATE_LIFE);
+    }
+
+    /// There are too many: a quarter goes.
+    fn forget_lines(&mut self) {
+        let clocks: Vec<ZenohId> = self.clocks.keys().copied().collect();
+        for zid in clocks {
+            self.release_clock(zid);
+        }
+        let mut used: Vec<_> =
+            self.clocks.values().flat_map(|clock| clock.keys.values()).map(|line| line.used).collect();
+        used.sort_unstable();
+        // Of those that are equally old all go.
+        let Some(&limit) = used.get(used.len() / 4) else { return };
+        for clock in self.clocks.values_mut() {
+            clock.keys.retain(|_, line| line.used > limit);
+        }
+        self.clocks.retain(|_, clock| clock.alive || clock.histories > 0 || !clock.keys.is_empty());
+        self.lines = self.clocks.values().map(|clock| clock.keys.len()).sum();
+    }
+}
+
+/// Shortest time between two looks for those that have been silent for long.
+const MIN_SWEEP: Duration = Duration::from_secs(60);
