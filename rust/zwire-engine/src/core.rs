@@ -35,6 +35,10 @@ impl Weigh for Sample {
         // The struct itself and its share of the key.
         size_of::<Self>() + self.payload.len() + self.attachment.as_ref().map_or(0, bytes::Bytes::len)
     }
+
+    fn key(&self) -> Option<&str> {
+        Some(self.key.as_str())
+    }
 }
 
 impl Weigh for Reply {
@@ -44,6 +48,10 @@ impl Weigh for Reply {
                 Ok(sample) => sample.payload.len(),
                 Err(error) => error.payload.len(),
             }
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.result.as_ref().ok().map(|sample| sample.key.as_str())
     }
 }
 
@@ -431,7 +439,7 @@ impl Core {
                 match self.queries.get(&queryable) {
                     Some(queue) => {
                         let (pushed, out) = queue.push(query);
-                        effects.garbage.extend(out.map(Garbage::Query));
+                        effects.garbage.extend(out.into_iter().map(Garbage::Query));
                         effects.signal(Signal::Queries(queue.clone()));
                         if pushed == Pushed::Over {
                             effects.waits.push(Wait::Queries(queue.clone()));
@@ -443,7 +451,7 @@ impl Core {
             Event::Reply { get, reply } => {
                 if let Some(replies) = self.gets.get(&get) {
                     let (pushed, out) = replies.queue.push(reply);
-                    effects.garbage.extend(out.map(Garbage::Reply));
+                    effects.garbage.extend(out.into_iter().map(Garbage::Reply));
                     effects.signal(Signal::Replies(replies.queue.clone()));
                     if pushed == Pushed::Over {
                         effects.waits.push(Wait::Replies(replies.queue.clone()));
@@ -550,7 +558,7 @@ impl ToSubscribers<'_> {
         let Some(queue) = self.samples.get(&subscriber) else { return };
         let (pushed, out) = queue.push(sample);
         let effects = &mut *self.effects;
-        effects.garbage.extend(out.map(Garbage::Sample));
+        effects.garbage.extend(out.into_iter().map(Garbage::Sample));
         if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
             effects.signals.push(Signal::Samples(queue.clone()));
         }

@@ -45,5 +45,5 @@ pub use config::Config;
 pub use error::{ConnectReason, Error};
 pub use query::{InboundQuery, Query};
 pub use queue::{Queue, RecvError};
-pub use session::{Handler, Session};
+pub use session::{Full, Handler, LINGER, Session};
 pub use tls::{TlsFailure, TlsSettingsError};

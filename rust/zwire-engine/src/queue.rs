@@ -4,20 +4,30 @@
 //! has gone over its bound it waits **afterwards**, at most `deadline`, for the consumer. A consumer
 //! that does not move within that time is *stalled*: from then on what comes is dropped and counted
 //! without any waiting, until the consumer takes something again. So a slow consumer slows its
-//! sender down, and a stopped one costs the others one deadline and nothing more.
+//! sender down, and a stopped one costs the others one deadline and nothing more. Queues of the other
+//! policies make nobody wait, and differ in what they give up.
+
+mod latest;
 
 use core::{
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
+use latest::Latest;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 use tokio::sync::Notify;
+use zwire_proto::Text;
 
 /// What an item takes of a queue's byte bound.
 pub trait Weigh {
     /// In bytes, roughly.
     fn weight(&self) -> usize;
+
+    /// What it is about: a newer item with the same key may take its place, see [`Overflow::Latest`].
+    fn key(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What happens to an item that does not fit.
@@ -30,8 +40,29 @@ pub enum Overflow {
     },
     /// The producer waits for as long as it takes; nothing is dropped.
     Hold,
+    /// The newest is dropped; nobody waits.
+    DropNewest,
     /// The oldest is dropped; nobody waits.
     DropOldest,
+    /// An item takes the place of the one with the same key, if that still waits; else the oldest is
+    /// dropped. Nobody waits.
+    Latest,
+}
+
+impl Overflow {
+    const fn waits(self) -> bool {
+        matches!(self, Self::Wait { .. } | Self::Hold)
+    }
+
+    /// What a queue that is full does, for people.
+    const fn consequence(self) -> &'static str {
+        match self {
+            Self::Wait { .. } => "nobody took anything within the deadline, what comes is dropped",
+            Self::Hold => "its producer waits",
+            Self::DropNewest => "what comes is dropped",
+            Self::DropOldest | Self::Latest => "the oldest are dropped",
+        }
+    }
 }
 
 /// Bounds of a queue.
@@ -58,6 +89,17 @@ pub enum Pushed {
     Closed,
 }
 
+/// What is left in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Something.
+    More,
+    /// Nothing right now.
+    Nothing,
+    /// Nothing, for ever.
+    Ended,
+}
+
 /// Why [`Queue::recv`] came back without an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
@@ -69,16 +111,72 @@ pub enum RecvError {
     Interrupted,
 }
 
+/// What fell out of a queue by a push, for the caller to drop outside of its own locks.
+#[derive(Debug)]
+pub struct Out<T> {
+    // Mostly there is at most one, and no list of them is made.
+    first: Option<T>,
+    rest: Vec<T>,
+}
+
+impl<T> Out<T> {
+    const NONE: Self = Self { first: None, rest: Vec::new() };
+
+    fn add(&mut self, item: T) {
+        match self.first {
+            None => self.first = Some(item),
+            Some(_) => self.rest.push(item),
+        }
+    }
+}
+
+impl<T> From<T> for Out<T> {
+    fn from(item: T) -> Self {
+        Self { first: Some(item), rest: Vec::new() }
+    }
+}
+
+impl<T> IntoIterator for Out<T> {
+    type Item = T;
+    type IntoIter = core::iter::Chain<core::option::IntoIter<T>, std::vec::IntoIter<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.rest)
+    }
+}
+
 struct Inner<T> {
     items: VecDeque<T>,
     /// Empty; takes the place of `items` when all of them are taken.
     spare: VecDeque<T>,
     bytes: usize,
+    /// Where the items of each key are, if that matters.
+    latest: Option<Box<Latest>>,
     closed: bool,
     stalled: bool,
     /// Pushed since the consumer was told.
     unsignalled: bool,
     waker: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl<T: Weigh> Inner<T> {
+    fn take_first(&mut self) -> Option<T> {
+        let item = self.items.pop_front()?;
+        self.bytes -= item.weight();
+        if let Some(latest) = &mut self.latest {
+            latest.taken(&item);
+        }
+        Some(item)
+    }
+
+    fn add(&mut self, item: T) {
+        self.bytes += item.weight();
+        if let Some(latest) = &mut self.latest {
+            latest.added(&item, self.items.len());
+        }
+        self.items.push_back(item);
+        self.unsignalled = true;
+    }
 }
 
 /// A bounded queue between threads, and between tasks and threads.
@@ -89,6 +187,11 @@ pub struct Queue<T> {
     space: Condvar,
     space_async: Notify,
     dropped: AtomicU64,
+    replaced: AtomicU64,
+    /// Whose queue it is, for people.
+    name: Option<Text>,
+    /// A full queue is a matter of one warning.
+    warned: AtomicBool,
     /// Producers that wait for space.
     waiting: AtomicUsize,
 }
@@ -120,11 +223,22 @@ impl<T: Weigh> Queue<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(bounds: Bounds) -> Arc<Self> {
+        Self::make(bounds, None)
+    }
+
+    /// As [`Self::new`]; one warning names it when it is full for the first time.
+    #[must_use]
+    pub fn named(bounds: Bounds, name: Text) -> Arc<Self> {
+        Self::make(bounds, Some(name))
+    }
+
+    fn make(bounds: Bounds, name: Option<Text>) -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::new(Inner {
                 items: VecDeque::new(),
                 spare: VecDeque::new(),
                 bytes: 0,
+                latest: (bounds.overflow == Overflow::Latest).then(Box::default),
                 closed: false,
                 stalled: false,
                 unsignalled: false,
@@ -135,6 +249,9 @@ impl<T: Weigh> Queue<T> {
             space: Condvar::new(),
             space_async: Notify::new(),
             dropped: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+            name,
+            warned: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
         })
     }
@@ -155,48 +272,79 @@ impl<T: Weigh> Queue<T> {
             || (inner.items.len() <= messages - messages / 4 && inner.bytes <= bytes - bytes / 4)
     }
 
-    fn count_drop(&self) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
+    fn count_drops(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Says once that it is full, and what that means.
+    fn warn(&self) {
+        if self.warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let name = self.name.as_ref().map_or("a handler", Text::as_str);
+        let Bounds { messages, bytes, overflow } = self.bounds;
+        tracing::warn!(
+            messages,
+            bytes,
+            "the queue of {name} is full: {}, and counted; this is said once",
+            overflow.consequence()
+        );
     }
 
     /// Hands an item over. Never waits, and tells the consumer nothing: [`Self::signal`] follows once
     /// everything that belongs together is in, so that the consumer wakes once for all of it.
-    ///
-    /// Whatever falls out of the queue is returned, so that the caller can drop it outside of its
-    /// own locks.
-    pub fn push(&self, item: T) -> (Pushed, Option<T>) {
-        let weight = item.weight();
+    pub fn push(&self, item: T) -> (Pushed, Out<T>) {
         let mut inner = self.inner.lock();
         if inner.closed {
-            return (Pushed::Closed, Some(item));
+            return (Pushed::Closed, item.into());
         }
-        let mut out = (Pushed::Stored, None);
-        match self.bounds.overflow {
-            Overflow::Wait { .. } => {
-                if inner.stalled && self.full(&inner) {
-                    drop(inner);
-                    self.count_drop();
-                    return (Pushed::Dropped, Some(item));
-                }
+        let refused = match self.bounds.overflow {
+            Overflow::Wait { .. } => inner.stalled && self.full(&inner),
+            Overflow::DropNewest => self.full(&inner),
+            Overflow::Hold | Overflow::DropOldest | Overflow::Latest => false,
+        };
+        if refused {
+            drop(inner);
+            self.count_drops(1);
+            if self.name.is_some() {
+                self.warn();
             }
-            Overflow::Hold => {}
-            Overflow::DropOldest => {
-                if self.full(&inner)
-                    && let Some(old) = inner.items.pop_front()
-                {
-                    inner.bytes -= old.weight();
-                    self.count_drop();
-                    out = (Pushed::Dropped, Some(old));
-                }
-            }
+            return (Pushed::Dropped, item.into());
         }
-        inner.items.push_back(item);
-        inner.bytes += weight;
-        if self.bounds.overflow != Overflow::DropOldest && self.over(&inner) {
-            out.0 = Pushed::Over;
+        if self.bounds.overflow.waits() {
+            inner.add(item);
+            let pushed = if self.over(&inner) { Pushed::Over } else { Pushed::Stored };
+            return (pushed, Out::NONE);
         }
-        inner.unsignalled = true;
-        out
+        let inner_mut = &mut *inner;
+        let mut item = item;
+        if let Some(latest) = &inner_mut.latest
+            && let Some(place) = latest.place_of(&item).and_then(|at| inner_mut.items.get_mut(at))
+        {
+            inner_mut.bytes = inner_mut.bytes + item.weight() - place.weight();
+            core::mem::swap(place, &mut item);
+            inner_mut.unsignalled = true;
+            self.replaced.fetch_add(1, Ordering::Relaxed);
+            return (Pushed::Stored, item.into());
+        }
+        let mut out = Out::NONE;
+        let mut count = 0;
+        while self.full(&inner)
+            && let Some(old) = inner.take_first()
+        {
+            out.add(old);
+            count += 1;
+        }
+        inner.add(item);
+        drop(inner);
+        if count == 0 {
+            return (Pushed::Stored, out);
+        }
+        self.count_drops(count);
+        if self.name.is_some() {
+            self.warn();
+        }
+        (Pushed::Dropped, out)
     }
 
     /// Hands over all that `items` gives, with one lock, to a queue that [holds](Overflow::Hold) its
@@ -208,11 +356,7 @@ impl<T: Weigh> Queue<T> {
             return Pushed::Closed;
         }
         let inner_mut = &mut *inner;
-        for item in items {
-            inner_mut.bytes += item.weight();
-            inner_mut.items.push_back(item);
-            inner_mut.unsignalled = true;
-        }
+        items.for_each(|item| inner_mut.add(item));
         if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
     }
 
@@ -235,7 +379,7 @@ impl<T: Weigh> Queue<T> {
         let end = match self.bounds.overflow {
             Overflow::Wait { deadline } => Some(tokio::time::Instant::now() + deadline),
             Overflow::Hold => None,
-            Overflow::DropOldest => return,
+            Overflow::DropNewest | Overflow::DropOldest | Overflow::Latest => return,
         };
         let _waiting = Waiting::new(&self.waiting);
         loop {
@@ -283,13 +427,12 @@ impl<T: Weigh> Queue<T> {
         if !(inner.closed || self.roomy(&inner)) {
             inner.stalled = true;
             drop(inner);
-            tracing::warn!("a consumer has stopped: its queue is full and further messages are dropped");
+            self.warn();
         }
     }
 
-    /// So much was taken out: lets the queue go, and wakes who waited for room.
-    fn taken(&self, mut inner: MutexGuard<'_, Inner<T>>, weight: usize) {
-        inner.bytes -= weight;
+    /// Something was taken out: lets the queue go, and wakes who waited for room.
+    fn taken(&self, mut inner: MutexGuard<'_, Inner<T>>) {
         inner.stalled = false;
         let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
         drop(inner);
@@ -306,9 +449,9 @@ impl<T: Weigh> Queue<T> {
     /// The next item, if there is one.
     pub fn try_recv(&self) -> Result<Option<T>, RecvError> {
         let mut inner = self.inner.lock();
-        match inner.items.pop_front() {
+        match inner.take_first() {
             Some(item) => {
-                self.taken(inner, item.weight());
+                self.taken(inner);
                 Ok(Some(item))
             }
             None if inner.closed => Err(RecvError::Closed),
@@ -367,20 +510,16 @@ impl<T: Weigh> Queue<T> {
     }
 
     /// Moves up to `max` items to `out` in one go; how many came.
-    pub fn drain_into(&self, out: &mut Vec<T>, max: usize) -> usize {
+    pub fn drain_into(&self, out: &mut impl Extend<T>, max: usize) -> usize {
         let mut inner = self.inner.lock();
-        let n = inner.items.len().min(max);
-        if n == 0 {
+        let count = inner.items.len().min(max);
+        if count == 0 {
             return 0;
         }
-        out.reserve(n);
-        let mut weight = 0;
-        for item in inner.items.drain(..n) {
-            weight += item.weight();
-            out.push(item);
-        }
-        self.taken(inner, weight);
-        n
+        let inner_mut = &mut *inner;
+        out.extend((0..count).map_while(|_| inner_mut.take_first()));
+        self.taken(inner);
+        count
     }
 
     /// Up to `max` items and `max_bytes` of them, but one if there is one; an item of `alone` bytes or
@@ -391,9 +530,13 @@ impl<T: Weigh> Queue<T> {
         let inner_mut = &mut *inner;
         let large = inner_mut.items.front().is_some_and(|first| first.weight() >= alone);
         let max = if large { max.min(1) } else { max };
-        let (taken, weight) = if inner_mut.items.len() <= max && inner_mut.bytes <= max_bytes {
+        let taken = if inner_mut.items.len() <= max && inner_mut.bytes <= max_bytes {
+            inner_mut.bytes = 0;
+            if let Some(latest) = &mut inner_mut.latest {
+                latest.all_taken(inner_mut.items.len());
+            }
             let spare = core::mem::take(&mut inner_mut.spare);
-            (core::mem::replace(&mut inner_mut.items, spare), inner_mut.bytes)
+            core::mem::replace(&mut inner_mut.items, spare)
         } else {
             let mut weight = 0;
             let mut count = 0;
@@ -403,12 +546,12 @@ impl<T: Weigh> Queue<T> {
                 }
                 (count, weight) = (count + 1, weight + item.weight());
             }
-            (inner_mut.items.drain(..count).collect(), weight)
+            (0..count).map_while(|_| inner_mut.take_first()).collect()
         };
         if taken.is_empty() {
             return taken;
         }
-        self.taken(inner, weight);
+        self.taken(inner);
         taken
     }
 
@@ -446,6 +589,17 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
+    /// Whether there is more to take, or will be.
+    #[must_use]
+    pub fn rest(&self) -> Rest {
+        let inner = self.inner.lock();
+        match (inner.items.is_empty(), inner.closed) {
+            (false, _) => Rest::More,
+            (true, false) => Rest::Nothing,
+            (true, true) => Rest::Ended,
+        }
+    }
+
     /// Whether [`Self::close`] was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -469,156 +623,13 @@ impl<T: Weigh> Queue<T> {
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
+
+    /// How many items gave their place to newer ones of their key.
+    #[must_use]
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    impl Weigh for u32 {
-        fn weight(&self) -> usize {
-            8
-        }
-    }
-
-    fn waiting(messages: usize, deadline_ms: u64) -> Arc<Queue<u32>> {
-        let overflow = Overflow::Wait { deadline: Duration::from_millis(deadline_ms) };
-        Queue::new(Bounds { messages, bytes: 1 << 20, overflow })
-    }
-
-    #[tokio::test]
-    async fn a_queue_that_holds_drops_nothing() {
-        let queue = Queue::new(Bounds { messages: 4, bytes: 1 << 20, overflow: Overflow::Hold });
-        assert_eq!(queue.push_all(0..4), Pushed::Stored);
-        assert_eq!(queue.push_all(4..9), Pushed::Over);
-        assert_eq!(queue.push(9).0, Pushed::Over);
-        let waits = tokio::time::timeout(Duration::from_millis(50), queue.wait_space()).await;
-        assert!(waits.is_err(), "for as long as it takes");
-        let mut out = Vec::new();
-        queue.drain_into(&mut out, 100);
-        assert_eq!(out, (0..10).collect::<Vec<u32>>());
-        queue.wait_space().await;
-        assert_eq!(queue.dropped(), 0);
-        queue.close();
-        assert_eq!(queue.push_all(0..1), Pushed::Closed);
-    }
-
-    #[test]
-    fn taking_all_leaves_an_empty_queue_that_goes_on() {
-        let q = waiting(4, 1_000);
-        for round in 0..3 {
-            for item in 0..4 {
-                q.push(item);
-            }
-            let taken = q.take_many(10, 1 << 20, 100);
-            assert_eq!(taken.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3], "round {round}");
-            assert_eq!((q.len(), q.inner.lock().bytes), (0, 0));
-            q.give_back(taken);
-        }
-        assert!(q.take_many(10, 1 << 20, 100).is_empty());
-    }
-
-    #[test]
-    fn taking_some_leaves_the_others() {
-        let q = waiting(4, 1_000);
-        for item in 0..4 {
-            q.push(item);
-        }
-        assert_eq!(q.take_many(2, 1 << 20, 100), [0, 1]);
-        assert_eq!(q.len(), 2);
-        assert_eq!(q.take_many(3, 15, 100), [2], "eight bytes each");
-        q.push(4);
-        assert_eq!(q.take_many(3, 0, 100), [3], "one, however large it is");
-        q.push(5);
-        assert_eq!(q.take_many(3, 1 << 20, 8), [4], "so large that it comes alone");
-        assert!(q.take_many(0, 1 << 20, 8).is_empty());
-        assert_eq!(q.take_many(1, 1 << 20, 8), [5]);
-        assert_eq!(q.inner.lock().bytes, 0);
-    }
-
-    #[test]
-    fn a_stalled_consumer_costs_one_deadline() {
-        let q = waiting(2, 20);
-        assert_eq!(q.push(1).0, Pushed::Stored);
-        assert_eq!(q.push(2).0, Pushed::Stored);
-        assert_eq!(q.push(3).0, Pushed::Over);
-        let start = Instant::now();
-        q.wait_space_blocking();
-        assert!(start.elapsed() >= Duration::from_millis(20));
-        // Stalled now: dropped at once, nobody waits again.
-        assert_eq!(q.push(4).0, Pushed::Dropped);
-        let start = Instant::now();
-        q.wait_space_blocking();
-        assert!(start.elapsed() < Duration::from_millis(10));
-        assert_eq!(q.dropped(), 1);
-        // It moves again: everything that was stored is there, and pushes are stored again.
-        let mut out = Vec::new();
-        assert_eq!(q.drain_into(&mut out, 10), 3);
-        assert_eq!(out, [1, 2, 3]);
-        assert_eq!(q.push(5).0, Pushed::Stored);
-    }
-
-    #[test]
-    fn a_slow_consumer_loses_nothing() {
-        let q = waiting(4, 5_000);
-        let producer = {
-            let q = q.clone();
-            std::thread::spawn(move || {
-                for i in 0..1000 {
-                    let pushed = q.push(i).0;
-                    q.signal();
-                    if pushed == Pushed::Over {
-                        q.wait_space_blocking();
-                    }
-                }
-                q.close();
-            })
-        };
-        let mut got = Vec::new();
-        while let Ok(item) = q.recv(Some(Duration::from_secs(5)), &mut || false) {
-            got.push(item);
-        }
-        producer.join().unwrap();
-        assert_eq!(got, (0..1000).collect::<Vec<_>>());
-        assert_eq!(q.dropped(), 0);
-    }
-
-    #[test]
-    fn a_ring_keeps_the_newest() {
-        let q = Queue::new(Bounds { messages: 2, bytes: 1 << 20, overflow: Overflow::DropOldest });
-        for i in 0..5u32 {
-            q.push(i);
-        }
-        let mut out = Vec::new();
-        q.drain_into(&mut out, 10);
-        assert_eq!(out, [3, 4]);
-        assert_eq!(q.dropped(), 3);
-    }
-
-    #[test]
-    fn recv_ends_at_timeout_close_and_interrupt() {
-        let q = waiting(2, 10);
-        assert_eq!(q.recv(Some(Duration::from_millis(5)), &mut || false), Err(RecvError::Timeout));
-        assert_eq!(q.recv(None, &mut || true), Err(RecvError::Interrupted));
-        q.push(1);
-        q.close();
-        assert_eq!(q.recv(None, &mut || false), Ok(1));
-        assert_eq!(q.recv(None, &mut || false), Err(RecvError::Closed));
-        assert_eq!(q.push(2).0, Pushed::Closed);
-    }
-
-    #[tokio::test]
-    async fn tasks_wait_for_space_too() {
-        let q = waiting(1, 5_000);
-        q.push(1);
-        assert_eq!(q.push(2).0, Pushed::Over);
-        let waiter = {
-            let q = q.clone();
-            tokio::spawn(async move { q.wait_space().await })
-        };
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(!waiter.is_finished());
-        assert_eq!(q.try_recv(), Ok(Some(1)));
-        tokio::time::timeout(Duration::from_secs(1), waiter).await.unwrap().unwrap();
-    }
-}
+mod tests;

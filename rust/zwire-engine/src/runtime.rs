@@ -5,7 +5,10 @@
 //! inherited one is leaked on purpose: dropping it would join threads that do not exist.
 
 use crate::error::Error;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::{
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
+    time::Duration,
+};
 use std::sync::{Arc, Once};
 use tokio::runtime::{Builder, Handle, Runtime as Tokio};
 
@@ -58,6 +61,22 @@ pub fn handle() -> Result<Handle, Error> {
         let lost = unsafe { Box::from_raw(fresh) };
         lost.runtime.shutdown_background();
     }
+}
+
+/// Calls `turn` once a `period` from now on, on the runtime, until it gives false. It must be quick.
+///
+/// # Errors
+/// The operating system refuses the threads.
+pub fn every(period: Duration, mut turn: impl FnMut() -> bool + Send + 'static) -> Result<(), Error> {
+    handle()?.spawn(async move {
+        loop {
+            tokio::time::sleep(period).await;
+            if !turn() {
+                return;
+            }
+        }
+    });
+    Ok(())
 }
 
 /// How often this process has come out of a fork, counted by the children.

@@ -12,7 +12,7 @@ use crate::{
     link::Link,
     multicast,
     query::Query,
-    queue::{Bounds, Overflow, Queue},
+    queue::{Bounds, Overflow, Queue, Weigh},
     runtime,
     scouting::{self, Station},
     shared::Shared,
@@ -38,8 +38,8 @@ use zwire_proto::{
     },
 };
 
-/// How long `close` waits for what is queued. A peer that takes nothing in that time is left.
-const LINGER: Duration = Duration::from_secs(2);
+/// How long [`Session::close`] waits for what is queued. A peer that takes nothing in that time is left.
+pub const LINGER: Duration = Duration::from_secs(2);
 
 /// Most replies of one get that wait for their consumer.
 const REPLY_MESSAGES: usize = 65_536;
@@ -51,8 +51,23 @@ pub enum Handler {
     Default,
     /// A queue of that many items; when it is full the link waits, up to the configured deadline.
     Fifo(usize),
-    /// A queue of the newest that many items.
+    /// A queue of the newest that many items; that it forgets the others is what it is for.
     Ring(usize),
+    /// A queue of that many items, and what becomes of those that do not fit.
+    Channel(usize, Full),
+}
+
+/// What becomes of an item that does not fit in a [`Handler::Channel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The sender waits, up to this deadline or the configured one; then the newest are dropped.
+    Block(Option<Duration>),
+    /// It is dropped.
+    DropNewest,
+    /// The oldest is dropped.
+    DropOldest,
+    /// It takes the place of the one with its key, else the oldest is dropped.
+    Latest,
 }
 
 /// An open session. Clones are the same session; it closes when the last one is dropped.
@@ -70,7 +85,7 @@ struct Owner(std::sync::Weak<Shared>);
 impl Drop for Owner {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
-            shared.shut_down(LINGER);
+            shared.shut_down(LINGER, &mut || false);
         }
     }
 }
@@ -262,6 +277,15 @@ impl Session {
         bounds(&self.shared.config.zwire.handler, handler)
     }
 
+    /// The queue of a subscriber or queryable.
+    fn queue<T: Weigh>(&self, what: &str, key: &KeyExpr, handler: Handler) -> Arc<Queue<T>> {
+        let bounds = self.bounds(handler);
+        match handler {
+            Handler::Ring(_) => Queue::new(bounds),
+            _ => Queue::named(bounds, format!("the {what} of {key}").into()),
+        }
+    }
+
     /// Declares a subscriber; its samples come in the queue.
     ///
     /// # Errors
@@ -272,7 +296,7 @@ impl Session {
         options: SubscriberOptions,
         handler: Handler,
     ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
-        let queue = Queue::new(self.bounds(handler));
+        let queue = self.queue("subscriber", &key, handler);
         self.declare(|core, now| {
             let id = core.api.declare_subscriber(now, key, options)?;
             core.samples.insert(id, queue.clone());
@@ -290,7 +314,7 @@ impl Session {
         history: bool,
         handler: Handler,
     ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
-        let queue = Queue::new(self.bounds(handler));
+        let queue = self.queue("liveliness subscriber", &key, handler);
         self.declare(|core, now| {
             let id = core.api.declare_liveliness_subscriber(now, key, history)?;
             core.samples.insert(id, queue.clone());
@@ -308,7 +332,7 @@ impl Session {
         options: QueryableOptions,
         handler: Handler,
     ) -> Result<(EntityId, Arc<Queue<Query>>), Error> {
-        let queue = Queue::new(self.bounds(handler));
+        let queue = self.queue("queryable", &key, handler);
         self.declare(|core, now| {
             let id = core.api.declare_queryable(now, key, options)?;
             core.queries.insert(id, queue.clone());
@@ -690,8 +714,17 @@ impl Session {
     /// # Errors
     /// The session belongs to another process.
     pub fn close(&self) -> Result<(), Error> {
+        self.close_within(LINGER, &mut || false)
+    }
+
+    /// As [`Self::close`], waiting at most so long, or until `interrupted` says so. The session is closed in
+    /// any case.
+    ///
+    /// # Errors
+    /// The session belongs to another process.
+    pub fn close_within(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         self.shared.birth.check()?;
-        self.shared.shut_down(LINGER);
+        self.shared.shut_down(linger, interrupted);
         Ok(())
     }
 
@@ -739,6 +772,16 @@ pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
         Handler::Default => (defaults.capacity_messages, wait),
         Handler::Fifo(messages) => (messages, wait),
         Handler::Ring(messages) => (messages, Overflow::DropOldest),
+        Handler::Channel(messages, full) => (
+            messages,
+            match full {
+                Full::Block(None) => wait,
+                Full::Block(Some(deadline)) => Overflow::Wait { deadline },
+                Full::DropNewest => Overflow::DropNewest,
+                Full::DropOldest => Overflow::DropOldest,
+                Full::Latest => Overflow::Latest,
+            },
+        ),
     };
     Bounds { messages, bytes: defaults.capacity_bytes, overflow }
 }

@@ -10,6 +10,7 @@ use crate::{
     gate::Gate,
     io::Guard,
     link::Link,
+    queue::INTERRUPT_PERIOD,
     reassembly::Pool,
     runtime::Birth,
     scouting::{self, Dials, Via},
@@ -396,7 +397,8 @@ impl Shared {
         }
     }
 
-    pub(crate) fn shut_down(&self, linger: Duration) {
+    /// The wait for what is queued ends when `interrupted` says so.
+    pub(crate) fn shut_down(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) {
         if !self.birth.is_here() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -419,9 +421,16 @@ impl Shared {
         for link in &links {
             link.finish(CloseReason::GENERIC);
         }
-        let end = clock::mono() + linger;
+        let end = clock::mono().saturating_add(linger);
+        let mut asked = clock::mono();
         while links.iter().any(|link| !link.is_flushed()) && clock::mono() < end {
             std::thread::sleep(Duration::from_millis(1));
+            if clock::mono() - asked > INTERRUPT_PERIOD {
+                if interrupted() {
+                    break;
+                }
+                asked = clock::mono();
+            }
         }
         for task in self.tasks.lock().drain(..) {
             task.abort();
@@ -442,7 +451,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Nobody can wait any more: what is queued gets one chance.
-        self.shut_down(Duration::ZERO);
+        self.shut_down(Duration::ZERO, &mut || false);
     }
 }
 

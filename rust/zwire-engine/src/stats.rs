@@ -51,6 +51,7 @@ pub(crate) fn collect(core: &Core) -> BTreeMap<String, u64> {
     }
     add("links", core.links().len() as u64);
     add("handler.dropped", core.samples.values().map(|q| q.dropped()).sum());
+    add("handler.replaced", core.samples.values().map(|q| q.replaced()).sum());
     add("handler.queries_dropped", core.queries.values().map(|q| q.dropped()).sum());
     out
 }
