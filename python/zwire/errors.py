@@ -4,7 +4,8 @@
 
     ZwireError
       ConfigError             also ValueError; path, nearest
-      UsageError              closed session, forked process, undeclared object
+      UsageError              forked process, undeclared object, a call that makes no sense there
+        SessionClosed
       InvalidValue            also ValueError; no timestamp, id or matcher
       KeyExprError            also ValueError; a key expression that is not legal
       RowError                also ValueError; row, key, reason
@@ -50,6 +51,7 @@ __all__ = [
     "QueueFull",
     "RemoteProtocolError",
     "RowError",
+    "SessionClosed",
     "TimedOut",
     "TransportError",
     "UnknownPeer",
@@ -97,7 +99,11 @@ class ConfigError(ZwireError, ValueError):
 
 
 class UsageError(ZwireError):
-    """A closed session, an undeclared object, or either of them in a forked process."""
+    """An undeclared object, one of another process after a fork, or a call that makes no sense there."""
+
+
+class SessionClosed(UsageError):
+    """The session, node or socket is closed: whoever waited for it or uses it afterwards hears this."""
 
 
 class InvalidValue(ZwireError, ValueError):

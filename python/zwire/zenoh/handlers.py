@@ -1,5 +1,23 @@
 """Channels and callbacks: how samples, queries and replies reach the program."""
 
-from zwire._zwire import Callback, DefaultHandler, FifoChannel, Handler, RingChannel
+from zwire._zwire import (
+    BatchCallback,
+    Callback,
+    Channel,
+    DefaultHandler,
+    FifoChannel,
+    Handler,
+    LatestChannel,
+    RingChannel,
+)
 
-__all__ = ["Callback", "DefaultHandler", "FifoChannel", "Handler", "RingChannel"]
+__all__ = [
+    "BatchCallback",
+    "Callback",
+    "Channel",
+    "DefaultHandler",
+    "FifoChannel",
+    "Handler",
+    "LatestChannel",
+    "RingChannel",
+]

@@ -48,7 +48,7 @@ class Node(ZreNode):
     """A node of a ZRE network.
 
     A context manager, which starts and stops it, and an iterator over its events, also asynchronously, unless
-    it has a ``callback``, which then gets them one at a time in a thread of its own. A node starts once; one
+    it has a ``callback``, which then gets them one at a time. A node starts once; one
     that has stopped is replaced by another one.
 
     Args:

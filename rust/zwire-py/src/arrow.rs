@@ -142,18 +142,20 @@ pub(crate) fn recv_batch(
     queue: &Arc<Queue<Sample>>,
     max_rows: usize,
     timeout: Option<f64>,
+    failed: impl Fn(RecvError) -> PyErr,
 ) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, take_batch(py, queue, max_rows, timeout, samples_to_batch)?)?.into_any())
+    Ok(Py::new(py, take_batch(py, queue, max_rows, timeout, samples_to_batch, failed)?)?.into_any())
 }
 
 /// Up to `max_rows` items of a queue as a batch; waits for the first one only, at the timeout the batch is
-/// empty.
+/// empty. `failed` says what it means that none came otherwise.
 pub(crate) fn take_batch<T: Weigh + Send>(
     py: Python<'_>,
     queue: &Arc<Queue<T>>,
     max_rows: usize,
     timeout: Option<f64>,
     to_batch: impl Fn(&VecDeque<T>) -> Result<RecordBatch, String> + Send + Sync,
+    failed: impl Fn(RecvError) -> PyErr,
 ) -> PyResult<ArrowBatch> {
     let wait = seconds(timeout)?;
     let mut interrupt = Interrupt::default();
@@ -168,7 +170,7 @@ pub(crate) fn take_batch<T: Weigh + Send>(
         Ok(batch)
     });
     interrupt.raise()?;
-    let batch = batch.map_err(|error| errors::recv(py, error, timeout))?;
+    let batch = batch.map_err(failed)?;
     Ok(ArrowBatch(batch.map_err(PyValueError::new_err)?))
 }
 

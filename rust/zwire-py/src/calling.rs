@@ -1,55 +1,147 @@
-//! Threads of callbacks.
+//! Callbacks: from a queue of the engine to a function of the user.
 //!
-//! A callback has a thread of its own, so that a slow one delays nobody else. The thread takes the
-//! interpreter once for a batch of items, not once for each.
-//!
-//! It stays known to the interpreter from its start to its end. Registering a thread takes a lock of
-//! `CPython` that a fork does not look after before 3.12: a thread that registers for each batch leaves
-//! one child in some hundred hanging in `os.fork`.
+//! The threads are those of the [pool](crate::pool). A turn takes the interpreter once for a run of items,
+//! not once for each.
 
-use crate::{errors, handlers::Item};
+use crate::{
+    errors,
+    handlers::Item,
+    pool::{self, Pool, Task, Turn, Work},
+};
 use core::{
+    cell::RefCell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use pyo3::{ffi, prelude::*, types::PyTuple};
+use pyo3::{
+    ffi,
+    prelude::*,
+    types::{PyList, PyTuple},
+};
 use std::{
+    collections::VecDeque,
     sync::{Arc, OnceLock},
     thread::{self, ThreadId},
     time::Instant,
 };
-use zwire_engine::{Queue, queue::INTERRUPT_PERIOD, runtime::Birth};
+use zwire_engine::{
+    Queue,
+    queue::{INTERRUPT_PERIOD, Rest},
+};
 
-/// The name of threads of callbacks.
-const NAME: &str = "zwire-callback";
-
-/// Most items that a thread hands over before it looks whether others want the interpreter.
+/// Most items that one turn hands over, one by one.
 const BATCH: usize = 256;
+
+/// Most bytes of items that one turn takes out of their queue.
+const BATCH_BYTES: usize = 8 << 20;
 
 /// How long the exit of the interpreter waits for callbacks that are at work.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The life of one callback's thread, for those who end it early.
+/// The callbacks of one session.
 #[derive(Default)]
-pub(crate) struct Life {
+pub(crate) struct Group {
+    counts: Mutex<Counts>,
+    changed: Condvar,
     /// No more calls are to be made.
     cancelled: AtomicBool,
-    thread: OnceLock<ThreadId>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Callbacks that are not over.
+    live: usize,
+    /// Those of them that are closing their session right now: their end cannot be waited for.
+    closing: usize,
+}
+
+impl Group {
+    /// How many callbacks are not over, but for those that wait here themselves.
+    fn others(counts: &Counts) -> usize {
+        counts.live.saturating_sub(counts.closing)
+    }
+
+    /// Waits for the callbacks of a closed session until `end`, or until `interrupted` says so. Then no more
+    /// calls are made, but one that runs goes on. How many do.
+    pub(crate) fn finish(
+        self: &Arc<Self>,
+        end: Option<Instant>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> usize {
+        let within =
+            CURRENT.with_borrow(|life| life.as_ref().is_some_and(|life| Arc::ptr_eq(&life.group, self)));
+        if within {
+            self.count(|counts| counts.closing += 1);
+        }
+        loop {
+            let now = Instant::now();
+            let mut counts = self.counts.lock();
+            if Self::others(&counts) == 0 || end.is_some_and(|end| now >= end) {
+                break;
+            }
+            let slice = end.map_or(INTERRUPT_PERIOD, |end| (end - now).min(INTERRUPT_PERIOD));
+            self.changed.wait_for(&mut counts, slice);
+            drop(counts);
+            if interrupted() {
+                break;
+            }
+        }
+        self.cancelled.store(true, Ordering::Release);
+        let left = Self::others(&self.counts.lock());
+        if within {
+            self.count(|counts| counts.closing -= 1);
+        }
+        left
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut self.counts.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// The life of one callback, for those who end it early or wait for its end.
+#[derive(Default)]
+pub(crate) struct Life {
+    group: Arc<Group>,
+    /// No more calls are to be made.
+    cancelled: AtomicBool,
+    /// How often it has raised.
+    errors: AtomicU64,
     over: Mutex<bool>,
     ended: Condvar,
 }
 
+thread_local! {
+    /// Whose callback this thread runs.
+    static CURRENT: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
+}
+
 impl Life {
+    /// One of a group.
+    pub(crate) fn of(group: &Arc<Group>) -> Arc<Self> {
+        Arc::new(Self { group: group.clone(), ..Self::default() })
+    }
+
     /// No more calls are made but for the end; one that runs goes on.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire) || self.group.cancelled.load(Ordering::Acquire)
+    }
+
+    /// How often the callback has raised.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
     /// Waits until the last call has come back. Within the callback itself that cannot be waited for.
     /// Whether it is over; else `interrupted` said so.
-    pub(crate) fn wait(&self, interrupted: &mut dyn FnMut() -> bool) -> bool {
-        if self.thread.get().is_some_and(|thread| *thread == thread::current().id()) {
+    pub(crate) fn wait(self: &Arc<Self>, interrupted: &mut dyn FnMut() -> bool) -> bool {
+        if CURRENT.with_borrow(|life| life.as_ref().is_some_and(|life| Arc::ptr_eq(life, self))) {
             return true;
         }
         loop {
@@ -67,49 +159,146 @@ impl Life {
             }
         }
     }
-}
 
-/// Marks the end, however it comes.
-struct Lives(Arc<Life>);
-
-impl Drop for Lives {
-    fn drop(&mut self) {
-        *self.0.over.lock() = true;
-        self.0.ended.notify_all();
+    fn end(&self) {
+        if !core::mem::replace(&mut *self.over.lock(), true) {
+            self.group.count(|counts| counts.live -= 1);
+        }
+        self.ended.notify_all();
     }
 }
 
-/// Starts the thread of a callback. It ends with the queue, or with the interpreter.
+/// What the user gave to be called.
+pub(crate) struct Called {
+    pub(crate) callback: Py<PyAny>,
+    /// What to call at the end.
+    pub(crate) drop: Option<Py<PyAny>>,
+    /// What to call with an exception of the callback.
+    pub(crate) on_error: Option<Py<PyAny>>,
+    /// Most items of one call, which gets a list of them; `None` for one by one.
+    pub(crate) batch: Option<usize>,
+}
+
+impl Called {
+    /// A plain callback.
+    pub(crate) const fn new(callback: Py<PyAny>) -> Self {
+        Self { callback, drop: None, on_error: None, batch: None }
+    }
+
+    fn call<T: Item>(&self, py: Python<'_>, items: &mut VecDeque<T>, life: &Life) {
+        if self.batch.is_some() {
+            let list = items.drain(..).filter_map(|item| self.good(py, item.into_py(py), life));
+            let list: Vec<Py<PyAny>> = list.collect();
+            if !list.is_empty() && !life.is_cancelled() {
+                let argument = PyList::new(py, list).map(Bound::into_any);
+                self.good(py, argument.and_then(|list| call_with(&self.callback, &list)), life);
+            }
+            return;
+        }
+        for item in items.drain(..) {
+            if !life.is_cancelled() {
+                let argument = item.into_py(py).map(|item| item.into_bound(py));
+                // One bad item or one bad call does not end the subscription.
+                self.good(py, argument.and_then(|item| call_with(&self.callback, &item)), life);
+            }
+        }
+    }
+
+    /// Without the error, which is counted and told.
+    fn good<R>(&self, py: Python<'_>, result: PyResult<R>, life: &Life) -> Option<R> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        life.errors.fetch_add(1, Ordering::Relaxed);
+        let Some(on_error) = &self.on_error else {
+            report(py, error, &self.callback);
+            return None;
+        };
+        if let Err(worse) = call_with(on_error, error.value(py)) {
+            report(py, worse, on_error);
+        }
+        None
+    }
+
+    fn end(&self, py: Python<'_>) {
+        if let Some(drop) = &self.drop
+            && let Err(error) = call(drop, &PyTuple::empty(py))
+        {
+            report(py, error, drop);
+        }
+    }
+}
+
+/// A queue and who is called with what comes in it.
+struct Calls<T: Item> {
+    queue: Arc<Queue<T>>,
+    /// Given back at the end.
+    called: Mutex<Option<Arc<Called>>>,
+    life: Arc<Life>,
+}
+
+/// Says whose callback this thread runs.
+struct Current;
+
+impl Current {
+    fn set(life: &Arc<Life>) -> Self {
+        CURRENT.set(Some(life.clone()));
+        Self
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
+impl<T: Item> Work for Calls<T> {
+    fn turn(&self, py: Python<'_>) -> Turn {
+        let Some(called) = self.called.lock().clone() else { return Turn::Over };
+        let _current = Current::set(&self.life);
+        let mut items = self.queue.take_many(called.batch.unwrap_or(BATCH), BATCH_BYTES, usize::MAX);
+        called.call(py, &mut items, &self.life);
+        self.queue.give_back(items);
+        match self.queue.rest() {
+            Rest::More => Turn::More,
+            Rest::Nothing => Turn::Done,
+            Rest::Ended => {
+                called.end(py);
+                *self.called.lock() = None;
+                drop(called);
+                // The queue holds the waker, the waker this.
+                self.queue.set_waker(None);
+                self.life.end();
+                Turn::Over
+            }
+        }
+    }
+
+    fn abandon(&self) {
+        self.queue.set_waker(None);
+        self.life.end();
+    }
+}
+
+/// Calls what the user gave with what comes in the queue, until that is closed and empty.
 pub(crate) fn start<T: Item>(
     py: Python<'_>,
     queue: Arc<Queue<T>>,
-    callback: Py<PyAny>,
-    drop: Option<Py<PyAny>>,
+    called: Called,
     life: Arc<Life>,
 ) -> PyResult<()> {
-    let callbacks = Callbacks { callback, drop };
-    let running = Running::new();
-    let lives = Lives(life.clone());
-    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
-        // Set once, before anybody can be called.
-        let _ = life.thread.set(thread::current().id());
-        let callbacks = core::mem::ManuallyDrop::new(callbacks);
-        // Without an interpreter there is nobody to call, and nobody to give the callbacks back to.
-        let _ = Python::try_attach(|py| {
-            let mut items = Vec::with_capacity(BATCH);
-            while py.detach(|| queue.wait_readable(None, &mut || false)).is_ok() {
-                queue.drain_into(&mut items, BATCH);
-                callbacks.call(py, &mut items, &life);
-            }
-            callbacks.end(py);
-            core::mem::drop(core::mem::ManuallyDrop::into_inner(callbacks));
-        });
-        core::mem::drop(lives);
-        core::mem::drop(running);
-    });
-    match thread {
-        Ok(_) => Ok(()),
+    let work = Calls { queue: queue.clone(), called: Mutex::new(Some(Arc::new(called))), life: life.clone() };
+    life.group.count(|counts| counts.live += 1);
+    match Pool::here().employ(Box::new(work)) {
+        Ok(task) => {
+            // The work lives as long as something may come: its queue holds it.
+            queue.set_waker(Some(Arc::new(move || Task::announce(&task))));
+            Ok(())
+        }
         Err(source) => {
+            life.end();
             let error = zwire_engine::Error::Runtime { source: Arc::new(source) };
             Err(errors::engine(py, &error))
         }
@@ -131,7 +320,7 @@ pub(crate) fn exit_begins() {
 /// callbacks are waited for.
 pub(crate) fn stay_at_exit(py: Python<'_>) {
     let this = thread::current();
-    if EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(NAME) {
+    if EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(pool::NAME) {
         py.detach(|| {
             loop {
                 thread::park();
@@ -146,73 +335,13 @@ pub(crate) fn stay_at_exit(py: Python<'_>) {
 /// stopped where it stands, see [`Stay`].
 pub(crate) fn wait_for_end(py: Python<'_>) {
     py.detach(|| {
+        let pool = Pool::here();
         let end = Instant::now() + EXIT_PATIENCE;
-        while Running::count() > 0 && Instant::now() < end {
+        while !pool.is_quiet() && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));
         }
+        pool.freeze();
     });
-}
-
-/// One thread of a callback, as long as it lives.
-struct Running;
-
-/// How many threads run callbacks, below; above, the generation of the process that counts. A forked
-/// child has none of the threads of its parent, so its count starts anew.
-static RUNNING: AtomicU64 = AtomicU64::new(0);
-
-impl Running {
-    fn generation() -> u64 {
-        u64::from(Birth::here().generation()) << 32
-    }
-
-    fn new() -> Self {
-        let generation = Self::generation();
-        // The closure never refuses.
-        let _ = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
-            let ours = count >> 32 == generation >> 32;
-            Some(if ours { count + 1 } else { generation + 1 })
-        });
-        Self
-    }
-
-    fn count() -> u64 {
-        let count = RUNNING.load(Ordering::Acquire);
-        if count >> 32 == Self::generation() >> 32 { count & u64::from(u32::MAX) } else { 0 }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-struct Callbacks {
-    callback: Py<PyAny>,
-    drop: Option<Py<PyAny>>,
-}
-
-impl Callbacks {
-    fn call<T: Item>(&self, py: Python<'_>, items: &mut Vec<T>, life: &Life) {
-        for item in items.drain(..) {
-            if life.cancelled.load(Ordering::Acquire) {
-                continue;
-            }
-            let arguments = item.into_py(py).and_then(|item| PyTuple::new(py, [item]));
-            // One bad item or one bad call does not end the subscription.
-            if let Err(error) = arguments.and_then(|arguments| call(&self.callback, &arguments)) {
-                report(py, error, &self.callback);
-            }
-        }
-    }
-
-    fn end(&self, py: Python<'_>) {
-        if let Some(drop) = &self.drop
-            && let Err(error) = call(drop, &PyTuple::empty(py))
-        {
-            report(py, error, drop);
-        }
-    }
 }
 
 #[allow(unsafe_code, reason = "the declaration is that of the stable ABI")]
@@ -220,6 +349,10 @@ unsafe extern "C-unwind" {
     /// As in `pyo3::ffi`, but allowed to unwind, which is what [`Stay`] is there for.
     fn PyObject_CallObject(callable: *mut ffi::PyObject, arguments: *mut ffi::PyObject)
     -> *mut ffi::PyObject;
+}
+
+fn call_with(callable: &Py<PyAny>, argument: &Bound<'_, PyAny>) -> PyResult<()> {
+    call(callable, &PyTuple::new(argument.py(), [argument])?)
 }
 
 /// Calls what the user gave us; the thread may never come back, see [`Stay`].

@@ -44,6 +44,9 @@ impl Declared {
     }
 
     fn undeclared(&self, py: Python<'_>) -> PyErr {
+        if self.session.0.engine.is_closed() {
+            return errors::engine(py, &zwire_engine::Error::Closed);
+        }
         errors::usage(py, &format!("the {} is undeclared", self.what))
     }
 

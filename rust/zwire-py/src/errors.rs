@@ -40,6 +40,7 @@ macro_rules! classes {
 classes! {
     config_error = "ConfigError",
     usage_error = "UsageError",
+    session_closed = "SessionClosed",
     invalid_value = "InvalidValue",
     key_expr_error = "KeyExprError",
     row_error = "RowError",
@@ -76,11 +77,10 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     match error {
         Error::Runtime { .. } => PyRuntimeError::new_err(message),
-        Error::Forked { .. }
-        | Error::Closed
-        | Error::NotStarted
-        | Error::Started
-        | Error::Undeclared { .. } => raise(usage_error(py), message, None),
+        Error::Closed => raise(session_closed(py), message, None),
+        Error::Forked { .. } | Error::NotStarted | Error::Started | Error::Undeclared { .. } => {
+            raise(usage_error(py), message, None)
+        }
         Error::Config(error) => config(py, error),
         Error::Endpoint(_) => raise(invalid_value(py), message, None),
         Error::Connect { endpoint, reason } | Error::Bind { endpoint, reason } => {
@@ -245,7 +245,7 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
         }
         RecvError::Closed => {
             calling::stay_at_exit(py);
-            usage(py, "the channel is closed and empty")
+            raise(session_closed(py), "closed, and all that came is taken".to_owned(), None)
         }
         RecvError::Interrupted => PyKeyboardInterrupt::new_err(()),
     }
@@ -268,6 +268,7 @@ pub(crate) fn config(py: Python<'_>, error: &ConfigError) -> PyErr {
 pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
     match error {
         SessionError::Namespace { error, .. } => key_expr(py, error),
+        SessionError::Closed => raise(session_closed(py), error.to_string(), None),
         SessionError::ReplyKey { .. } => raise(local_protocol_error(py), error.to_string(), None),
         _ => raise(usage_error(py), error.to_string(), None),
     }

@@ -1,6 +1,7 @@
 //! Listeners to nodes and links that connect and disconnect.
 
 use crate::{
+    calling::Life,
     enums::PySampleKind,
     errors,
     handlers::{HandlerArg, Item},
@@ -146,7 +147,8 @@ macro_rules! listener {
                 let (engine_handler, history) = (handler.engine(), history.unwrap_or(false));
                 let (id, queue) = session.run(py, move |engine, _| engine.$listen(history, engine_handler))?;
                 let background = matches!(handler, HandlerArg::Callback { .. });
-                let handler = handler.attach(py, &queue)?;
+                let life = Life::of(&session.0.callbacks);
+                let handler = handler.attach(py, &queue, Some(session), &life)?;
                 let live = AtomicBool::new(true);
                 Ok(Self(Listener { session: session.clone(), id, handler, background, live }))
             }

@@ -2,14 +2,20 @@
 //! Python.
 
 use crate::{
-    calling::{self, Life},
+    calling::{self, Called, Life},
     errors,
     interrupt::Interrupt,
+    session::{Handle, SessionRef},
 };
 use core::time::Duration;
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyTuple};
-use std::sync::{Arc, OnceLock};
-use zwire_engine::{Handler as EngineHandler, Queue, RecvError, Replies, queue::Weigh, runtime::Birth};
+use pyo3::{
+    PyTypeInfo,
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyFunction, PyTuple},
+};
+use std::sync::{Arc, OnceLock, Weak};
+use zwire_engine::{Full, Handler as EngineHandler, Queue, RecvError, Replies, queue::Weigh, runtime::Birth};
 use zwire_proto::zenoh::session::GetEnd;
 
 /// Something that a queue of the engine holds and Python wants.
@@ -54,7 +60,78 @@ impl RingChannel {
     }
 }
 
-/// A callback, and optionally what to call when no more items come.
+/// A channel of that many items with a named policy for when it is full.
+///
+/// `drop_oldest` forgets the oldest and `drop_newest` what comes; neither slows the sender down. `block` does,
+/// at most `deadline` seconds, then drops what comes until something is taken; without a deadline that of the
+/// configuration holds. What is dropped is counted, and the first time one warning is logged.
+#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+pub(crate) struct Channel {
+    /// Most items.
+    #[pyo3(get)]
+    capacity: usize,
+    /// `drop_oldest`, `drop_newest` or `block`.
+    #[pyo3(get)]
+    full: String,
+    /// Seconds, or None.
+    #[pyo3(get)]
+    deadline: Option<f64>,
+    policy: Full,
+}
+
+#[pymethods]
+impl Channel {
+    #[new]
+    #[pyo3(signature = (capacity=256, *, full="drop_oldest", deadline=None))]
+    fn new(py: Python<'_>, capacity: usize, full: &str, deadline: Option<f64>) -> PyResult<Self> {
+        let policy = match (full, deadline) {
+            ("drop_oldest", None) => Full::DropOldest,
+            ("drop_newest", None) => Full::DropNewest,
+            ("block", deadline) => Full::Block(seconds_of("deadline", deadline)?),
+            ("drop_oldest" | "drop_newest", Some(_)) => {
+                return Err(errors::invalid(py, format!("{full} does not wait: it takes no deadline")));
+            }
+            _ => {
+                let known = "drop_oldest, drop_newest or block";
+                return Err(errors::invalid(py, format!("full must be {known}, not {full:?}")));
+            }
+        };
+        some(py, "capacity", capacity)?;
+        Ok(Self { capacity, full: full.to_owned(), deadline, policy })
+    }
+}
+
+/// A channel of the newest item of each key, for at most that many keys.
+///
+/// What is newer takes the place of what has the same key and still waits, and is taken in its turn. Of more
+/// keys than fit the oldest is dropped and counted; it never slows the sender down. Items without a key,
+/// which are queries and events, are all kept up to the capacity.
+#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+pub(crate) struct LatestChannel(usize);
+
+#[pymethods]
+impl LatestChannel {
+    #[new]
+    fn new(py: Python<'_>, capacity: usize) -> PyResult<Self> {
+        some(py, "capacity", capacity).map(Self)
+    }
+
+    /// Most keys.
+    #[getter]
+    const fn capacity(&self) -> usize {
+        self.0
+    }
+}
+
+/// At least 1.
+fn some(py: Python<'_>, name: &str, value: usize) -> PyResult<usize> {
+    if value == 0 { Err(errors::invalid(py, format!("{name} must be 1 or more"))) } else { Ok(value) }
+}
+
+/// A callback, and optionally what to call when no more items come, and with what it raises.
+///
+/// Without `on_error` that goes to `sys.unraisablehook`. `indirect` changes nothing: a callback never runs
+/// in a thread of the network.
 #[pyclass(module = "zwire.zenoh.handlers", frozen)]
 pub(crate) struct Callback {
     #[pyo3(get)]
@@ -63,14 +140,54 @@ pub(crate) struct Callback {
     drop: Option<Py<PyAny>>,
     #[pyo3(get)]
     indirect: bool,
+    #[pyo3(get)]
+    on_error: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl Callback {
     #[new]
-    #[pyo3(signature = (callback, drop=None, *, indirect=true))]
-    const fn new(callback: Py<PyAny>, drop: Option<Py<PyAny>>, indirect: bool) -> Self {
-        Self { callback, drop, indirect }
+    #[pyo3(signature = (callback, drop=None, *, indirect=true, on_error=None))]
+    const fn new(
+        callback: Py<PyAny>,
+        drop: Option<Py<PyAny>>,
+        indirect: bool,
+        on_error: Option<Py<PyAny>>,
+    ) -> Self {
+        Self { callback, drop, indirect, on_error }
+    }
+
+    fn __call__(&self, py: Python<'_>, arg: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        self.callback.call1(py, (arg,))
+    }
+}
+
+/// A callback that gets a list of at most `max_items` items: what has come, nothing is waited for.
+#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+pub(crate) struct BatchCallback {
+    #[pyo3(get)]
+    callback: Py<PyAny>,
+    #[pyo3(get)]
+    drop: Option<Py<PyAny>>,
+    #[pyo3(get)]
+    max_items: usize,
+    #[pyo3(get)]
+    on_error: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl BatchCallback {
+    #[new]
+    #[pyo3(signature = (callback, drop=None, *, max_items=1024, on_error=None))]
+    fn new(
+        py: Python<'_>,
+        callback: Py<PyAny>,
+        drop: Option<Py<PyAny>>,
+        max_items: usize,
+        on_error: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        some(py, "max_items", max_items)?;
+        Ok(Self { callback, drop, max_items, on_error })
     }
 
     fn __call__(&self, py: Python<'_>, arg: Py<PyAny>) -> PyResult<Py<PyAny>> {
@@ -82,12 +199,45 @@ impl Callback {
 pub(crate) enum HandlerArg {
     /// A channel; the queue is read through a [`Handler`].
     Channel(EngineHandler),
-    /// A callback, what to call at the end, and the `handler` attribute of the result.
-    Callback { callback: Py<PyAny>, drop: Option<Py<PyAny>>, handler: Py<PyAny> },
+    /// A callback and what belongs to it, and the `handler` attribute of the result.
+    Callback { called: Called, handler: Py<PyAny> },
+}
+
+/// Flags of a code object: it is an `async def` function, with or without `yield`.
+const ASYNC: u32 = 0x80 | 0x200;
+
+/// So many functions in each other are looked through.
+const NESTED: usize = 16;
+
+/// Refuses what would make a coroutine that nobody awaits.
+pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = callback.py();
+    let mut callback = callback.clone();
+    for _ in 0..NESTED {
+        let call = if callback.is_instance(&PyFunction::type_object(py))? || callback.hasattr("__code__")? {
+            callback.clone()
+        } else if let Ok(inner) = callback.getattr("func")
+            && callback.hasattr("keywords")?
+        {
+            // As functools.partial.
+            callback = inner;
+            continue;
+        } else {
+            callback.get_type().getattr("__call__")?
+        };
+        let flags = call.getattr("__code__").and_then(|code| code.getattr("co_flags"));
+        if flags.and_then(|flags| flags.extract::<u32>()).is_ok_and(|flags| flags & ASYNC != 0) {
+            let what = "the callback is an `async def` function, and nobody would await it here: \
+                        use `zwire.aio`, or a function that is not async";
+            return Err(errors::usage(py, what));
+        }
+        break;
+    }
+    Ok(())
 }
 
 impl HandlerArg {
-    /// `None`, a channel, a callable, a [`Callback`], or a tuple of callable and handler.
+    /// `None`, a channel, a callable, a callback class, or a tuple of callable and handler.
     pub(crate) fn parse(py: Python<'_>, arg: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(arg) = arg.filter(|arg| !arg.is_none()) else {
             return Ok(Self::Channel(EngineHandler::Default));
@@ -101,29 +251,51 @@ impl HandlerArg {
         if let Ok(ring) = arg.cast::<RingChannel>() {
             return Ok(Self::Channel(EngineHandler::Ring(ring.get().0)));
         }
+        if let Ok(channel) = arg.cast::<Channel>() {
+            let channel = channel.get();
+            return Ok(Self::Channel(EngineHandler::Channel(channel.capacity, channel.policy)));
+        }
+        if let Ok(latest) = arg.cast::<LatestChannel>() {
+            return Ok(Self::Channel(EngineHandler::Channel(latest.get().0, Full::Latest)));
+        }
         if let Ok(tuple) = arg.cast::<PyTuple>()
             && tuple.len() == 2
         {
-            let (callback, drop) = Self::callable(py, &tuple.get_item(0)?)?;
-            return Ok(Self::Callback { callback, drop, handler: tuple.get_item(1)?.unbind() });
+            let called = Self::called(py, &tuple.get_item(0)?)?;
+            return Ok(Self::Callback { called, handler: tuple.get_item(1)?.unbind() });
         }
-        let (callback, drop) = Self::callable(py, arg)?;
-        Ok(Self::Callback { callback, drop, handler: py.None() })
+        Ok(Self::Callback { called: Self::called(py, arg)?, handler: py.None() })
     }
 
-    fn callable(py: Python<'_>, arg: &Bound<'_, PyAny>) -> PyResult<(Py<PyAny>, Option<Py<PyAny>>)> {
-        if let Ok(callback) = arg.cast::<Callback>() {
-            let callback = callback.get();
-            return Ok((callback.callback.clone_ref(py), callback.drop.as_ref().map(|d| d.clone_ref(py))));
-        }
-        if arg.is_callable() {
-            return Ok((arg.clone().unbind(), None));
-        }
-        let kind = arg.get_type().name()?;
-        // A matter of types, but a `ValueError` in eclipse-zenoh.
-        Err(PyValueError::new_err(format!(
-            "handler must be a channel, a callable or a tuple of a callable and a handler, not {kind}"
-        )))
+    fn called(py: Python<'_>, arg: &Bound<'_, PyAny>) -> PyResult<Called> {
+        let clone = |object: &Option<Py<PyAny>>| object.as_ref().map(|object| object.clone_ref(py));
+        let called = if let Ok(callback) = arg.cast::<Callback>() {
+            let Callback { callback, drop, on_error, .. } = callback.get();
+            Called {
+                callback: callback.clone_ref(py),
+                drop: clone(drop),
+                on_error: clone(on_error),
+                batch: None,
+            }
+        } else if let Ok(batch) = arg.cast::<BatchCallback>() {
+            let BatchCallback { callback, drop, max_items, on_error } = batch.get();
+            Called {
+                callback: callback.clone_ref(py),
+                drop: clone(drop),
+                on_error: clone(on_error),
+                batch: Some(*max_items),
+            }
+        } else if arg.is_callable() {
+            Called::new(arg.clone().unbind())
+        } else {
+            let kind = arg.get_type().name()?;
+            // A matter of types, but a `ValueError` in eclipse-zenoh.
+            return Err(PyValueError::new_err(format!(
+                "handler must be a channel, a callable or a tuple of a callable and a handler, not {kind}"
+            )));
+        };
+        check_sync(called.callback.bind(py))?;
+        Ok(called)
     }
 
     /// How the engine queues for it.
@@ -134,42 +306,46 @@ impl HandlerArg {
         }
     }
 
-    /// Puts the queue to its use: the `handler` attribute of the result.
-    pub(crate) fn attach<T: Item>(self, py: Python<'_>, queue: &Arc<Queue<T>>) -> PyResult<Py<PyAny>> {
-        self.attach_for(py, queue, Arc::default())
-    }
-
-    /// As [`Self::attach`], for a callback that may be ended early.
-    pub(crate) fn attach_for<T: Item>(
+    /// Puts the queue to its use: the `handler` attribute of the result. The session is whose end ends it.
+    pub(crate) fn attach<T: Item>(
         self,
         py: Python<'_>,
         queue: &Arc<Queue<T>>,
-        life: Arc<Life>,
+        session: Option<&Handle>,
+        life: &Arc<Life>,
     ) -> PyResult<Py<PyAny>> {
         match self {
-            Self::Channel(_) => Ok(Py::new(py, Handler::new(queue.clone()))?.into_any()),
-            Self::Callback { callback, drop, handler } => {
-                calling::start(py, queue.clone(), callback, drop, life)?;
+            Self::Channel(_) => {
+                let handler = Handler::new(queue.clone());
+                let handler = match session {
+                    Some(session) => handler.of(session),
+                    None => handler,
+                };
+                Ok(Py::new(py, handler)?.into_any())
+            }
+            Self::Callback { called, handler } => {
+                calling::start(py, queue.clone(), called, life.clone())?;
                 Ok(handler)
             }
         }
     }
 }
 
-trait Channel: Send + Sync {
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>>;
+trait Source: Send + Sync {
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>>;
     fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>>;
     fn recv_many(&self, py: Python<'_>, max: usize) -> PyResult<Vec<Py<PyAny>>>;
     fn len(&self) -> usize;
     fn dropped(&self) -> u64;
+    fn replaced(&self) -> u64;
 }
 
-impl<T: Item> Channel for Arc<Queue<T>> {
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+impl<T: Item> Source for Arc<Queue<T>> {
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>> {
         match Queue::try_recv(self) {
-            Ok(Some(item)) => item.into_py(py).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(errors::recv(py, error, None)),
+            Ok(Some(item)) => item.into_py(py).map(|item| Ok(Some(item))),
+            Ok(None) => Ok(Ok(None)),
+            Err(error) => Ok(Err(error)),
         }
     }
 
@@ -202,24 +378,44 @@ impl<T: Item> Channel for Arc<Queue<T>> {
     fn dropped(&self) -> u64 {
         Queue::dropped(self)
     }
+
+    fn replaced(&self) -> u64 {
+        Queue::replaced(self)
+    }
 }
 
 /// The receiving end of a channel.
 #[pyclass(module = "zwire.zenoh.handlers", frozen)]
 pub(crate) struct Handler {
-    channel: Box<dyn Channel>,
+    channel: Box<dyn Source>,
     birth: Birth,
+    /// The session that fills it.
+    session: Option<Weak<SessionRef>>,
     /// How the get ended whose replies these are.
     end: Option<Arc<OnceLock<GetEnd>>>,
 }
 
 impl Handler {
     pub(crate) fn new<T: Item>(queue: Arc<Queue<T>>) -> Self {
-        Self { channel: Box::new(queue), birth: Birth::here(), end: None }
+        Self { channel: Box::new(queue), birth: Birth::here(), session: None, end: None }
     }
 
-    pub(crate) fn of_get(replies: &Replies) -> Self {
-        Self { end: Some(replies.done.clone()), ..Self::new(replies.queue.clone()) }
+    /// Ends with the session.
+    pub(crate) fn of(self, session: &Handle) -> Self {
+        Self { session: Some(Arc::downgrade(&session.0)), ..self }
+    }
+
+    pub(crate) fn of_get(replies: &Replies, session: &Handle) -> Self {
+        Self { end: Some(replies.done.clone()), ..Self::new(replies.queue.clone()).of(session) }
+    }
+
+    /// Why nothing came: also that the session is closed, if that is so.
+    pub(crate) fn error(&self, py: Python<'_>, error: RecvError, timeout: Option<f64>) -> PyErr {
+        let open = |session: &Weak<SessionRef>| session.upgrade().is_some_and(|s| !s.engine.is_closed());
+        if error == RecvError::Closed && self.session.as_ref().is_some_and(open) {
+            return errors::usage(py, "the channel is closed and empty");
+        }
+        errors::recv(py, error, timeout)
     }
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
@@ -231,20 +427,19 @@ impl Handler {
         match self.channel.recv(py, None)? {
             Ok(item) => Ok(Some(item)),
             Err(RecvError::Closed) => Ok(None),
-            Err(error) => Err(errors::recv(py, error, None)),
+            Err(error) => Err(self.error(py, error, None)),
         }
     }
 }
 
 /// Seconds of the user as a duration; negative and NaN are no durations.
 pub(crate) fn seconds(value: Option<f64>) -> PyResult<Option<Duration>> {
-    value
-        .map(|s| {
-            Duration::try_from_secs_f64(s).map_err(|_| {
-                pyo3::exceptions::PyValueError::new_err(format!("timeout must be seconds >= 0, not {s}"))
-            })
-        })
-        .transpose()
+    seconds_of("timeout", value)
+}
+
+fn seconds_of(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
+    let problem = |s: f64| PyValueError::new_err(format!("{name} must be seconds >= 0, not {s}"));
+    value.map(|s| Duration::try_from_secs_f64(s).map_err(|_| problem(s))).transpose()
 }
 
 #[pymethods]
@@ -252,7 +447,7 @@ impl Handler {
     /// The next item, or None if there is none right now.
     pub(crate) fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.check(py)?;
-        self.channel.try_recv(py)
+        self.channel.try_recv(py)?.map_err(|error| self.error(py, error, None))
     }
 
     /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
@@ -261,7 +456,7 @@ impl Handler {
         self.check(py)?;
         match self.channel.recv(py, seconds(timeout)?)? {
             Ok(item) => Ok(item),
-            Err(error) => Err(errors::recv(py, error, timeout)),
+            Err(error) => Err(self.error(py, error, timeout)),
         }
     }
 
@@ -280,7 +475,7 @@ impl Handler {
         let first = match self.channel.recv(py, seconds(timeout)?)? {
             Ok(item) => item,
             Err(RecvError::Timeout) => return Ok(Vec::new()),
-            Err(error) => return Err(errors::recv(py, error, timeout)),
+            Err(error) => return Err(self.error(py, error, timeout)),
         };
         let mut items = vec![first];
         items.extend(self.channel.recv_many(py, max_items - 1)?);
@@ -306,6 +501,12 @@ impl Handler {
     #[getter]
     fn dropped(&self) -> u64 {
         self.channel.dropped()
+    }
+
+    /// How many items gave their place to newer ones of their key, in a `LatestChannel`.
+    #[getter]
+    fn replaced(&self) -> u64 {
+        self.channel.replaced()
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

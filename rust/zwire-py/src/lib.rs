@@ -23,6 +23,7 @@ mod matcher;
 mod notifier;
 mod once;
 mod parameters;
+mod pool;
 mod publisher;
 mod querier;
 mod queryable;
@@ -60,7 +61,10 @@ mod _zwire {
         encoding::PyEncoding,
         enums::PyQueryConsolidation,
         events::{LinkEvent, LinkEventsListener, TransportEvent, TransportEventsListener},
-        handlers::{Callback, DefaultHandler, FifoChannel, Handler, RingChannel},
+        handlers::{
+            BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, LatestChannel,
+            RingChannel,
+        },
         info::{Link, SessionInfo, Transport},
         keyexpr::PyKeyExpr,
         liveliness::{Liveliness, LivelinessToken},

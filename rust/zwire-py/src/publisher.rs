@@ -1,6 +1,7 @@
 //! `Publisher` and the listeners to whether somebody matches.
 
 use crate::{
+    calling::Life,
     declared::Declared,
     encoding, enums, errors,
     handlers::{HandlerArg, Item},
@@ -74,7 +75,8 @@ impl MatchingListener {
         let engine_handler = handler.engine();
         let queue = session.run(py, move |engine, _| engine.matching_listener(id, engine_handler))?;
         let background = matches!(handler, HandlerArg::Callback { .. });
-        let handler = handler.attach(py, &queue)?;
+        let life = Life::of(&session.0.callbacks);
+        let handler = handler.attach(py, &queue, Some(session), &life)?;
         let live = AtomicBool::new(true);
         Ok(Self { session: session.clone(), id, queue, handler, background, live })
     }

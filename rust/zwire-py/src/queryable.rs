@@ -1,6 +1,7 @@
 //! `Queryable` and `Query`: questions to this session.
 
 use crate::{
+    calling::Life,
     declared::Declared,
     encoding, enums, errors,
     handlers::{HandlerArg, Item},
@@ -27,7 +28,9 @@ use zwire_proto::zenoh::{
 pub(crate) struct Queryable {
     declared: Declared,
     key: KeyExpr,
+    queue: Arc<Queue<Engine>>,
     handler: Py<PyAny>,
+    life: Arc<Life>,
 }
 
 impl Queryable {
@@ -36,12 +39,14 @@ impl Queryable {
         session: Handle,
         id: EntityId,
         key: KeyExpr,
-        queue: &Arc<Queue<Engine>>,
+        queue: Arc<Queue<Engine>>,
         handler: HandlerArg,
     ) -> PyResult<Self> {
         let background = matches!(handler, HandlerArg::Callback { .. });
-        let handler = handler.attach(py, queue)?;
-        Ok(Self { declared: Declared::new(session, id, "queryable").background(background), key, handler })
+        let life = Life::of(&session.0.callbacks);
+        let handler = handler.attach(py, &queue, Some(&session), &life)?;
+        let declared = Declared::new(session, id, "queryable").background(background);
+        Ok(Self { declared, key, queue, handler, life })
     }
 }
 
@@ -77,6 +82,18 @@ impl Queryable {
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
+    }
+
+    /// How many queries were dropped because the handler was full.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// How often its callback has raised.
+    #[getter]
+    fn errors(&self) -> u64 {
+        self.life.errors()
     }
 
     /// Waits until all neighbours know of it: what they ask from then on can arrive. With a timeout in

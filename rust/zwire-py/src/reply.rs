@@ -202,11 +202,11 @@ fn attach(
     match handler {
         HandlerArg::Channel(_) => {
             remember(py, session, token, (get, replies), None);
-            Ok(Py::new(py, Handler::of_get(replies))?.into_any())
+            Ok(Py::new(py, Handler::of_get(replies, session))?.into_any())
         }
         callback @ HandlerArg::Callback { .. } => {
-            let life = Arc::<Life>::default();
-            let made = callback.attach_for(py, &replies.queue, life.clone())?;
+            let life = Life::of(&session.0.callbacks);
+            let made = callback.attach(py, &replies.queue, Some(session), &life)?;
             remember(py, session, token, (get, replies), Some(life));
             Ok(made)
         }

@@ -1,6 +1,7 @@
 //! `scout`: who is there.
 
 use crate::{
+    calling::Life,
     enums::PyWhatAmI,
     errors,
     handlers::{HandlerArg, Item},
@@ -182,7 +183,7 @@ pub(crate) fn scout(
     let listing = py.detach(|| scouting::scout(&config, roles, queued));
     let listing = Arc::new(listing.map_err(|error| errors::engine(py, &error))?);
     let background = matches!(handler, HandlerArg::Callback { .. });
-    let handler = handler.attach(py, listing.queue())?;
+    let handler = handler.attach(py, listing.queue(), None, &Arc::<Life>::default())?;
     let mut running = RUNNING.lock();
     running.retain(|known| !known.queue().is_closed());
     running.push(listing.clone());

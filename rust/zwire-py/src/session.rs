@@ -1,6 +1,7 @@
 //! `Session`: opening, declaring, publishing, asking.
 
 use crate::{
+    calling::Group,
     encoding, enums, errors,
     handlers::{HandlerArg, seconds},
     info::SessionInfo,
@@ -23,8 +24,9 @@ use pyo3::{prelude::*, types::PyDict};
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
+    time::Instant,
 };
-use zwire_engine::{Error, Session as Engine};
+use zwire_engine::{Error, LINGER, Session as Engine};
 use zwire_proto::{
     Text,
     zenoh::{
@@ -46,6 +48,7 @@ pub(crate) struct SessionRef {
     pub(crate) engine: Engine,
     /// Ids of declared key expressions, for `undeclare`.
     keys: Mutex<HashMap<KeyExpr, EntityId>>,
+    pub(crate) callbacks: Arc<Group>,
 }
 
 impl Handle {
@@ -122,7 +125,7 @@ pub(crate) fn open(
     let result = py.detach(|| Engine::open(&config, &mut || interrupt.check()));
     interrupt.raise()?;
     let engine = result.map_err(|error| errors::engine(py, &error))?;
-    let session = Arc::new(SessionRef { engine, keys: Mutex::new(HashMap::new()) });
+    let session = Arc::new(SessionRef { engine, keys: Mutex::default(), callbacks: Arc::default() });
     let mut open = OPEN.lock();
     open.retain(|known| known.strong_count() > 0);
     open.push(Arc::downgrade(&session));
@@ -206,7 +209,7 @@ impl Session {
         _args: &Bound<'_, PyAny>,
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        self.close(py)
+        self.close(py, None)
     }
 
     fn __repr__(&self) -> String {
@@ -231,9 +234,29 @@ impl Session {
         SessionInfo(self.0.clone())
     }
 
-    /// Says goodbye, waits at most two seconds for what is queued, and ends every handler.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.run(py, |engine, _| engine.close())
+    /// Says goodbye, and ends every handler and callback. Again, or from any thread, does no harm.
+    ///
+    /// What is queued for the network, and callbacks that are at work, get `timeout` seconds together, two if
+    /// it is None. When this has returned no callback is called any more but for its `drop`; one that was
+    /// still running at the end of that time is named in a warning of the log. Within a callback that one is
+    /// not waited for. Whoever waits for the session hears `SessionClosed`; what has come before can still be
+    /// taken.
+    #[pyo3(signature = (timeout=None))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?.unwrap_or(LINGER);
+        let session = &self.0.0;
+        let mut interrupt = Interrupt::default();
+        let result = py.detach(|| {
+            let end = Instant::now().checked_add(timeout);
+            session.engine.close_within(timeout, &mut || interrupt.check())?;
+            let left = session.callbacks.finish(end, &mut || interrupt.check());
+            if left > 0 {
+                tracing::warn!(session = %session.engine.zid(), callbacks = left, "closed while callbacks run");
+            }
+            Ok(())
+        });
+        interrupt.raise()?;
+        result.map_err(|error| errors::engine(py, &error))
     }
 
     /// Whether the session is closed.
@@ -481,7 +504,7 @@ impl Session {
         let (declared, engine_handler) = (key.clone(), handler.engine());
         let (id, queue) =
             self.0.run(py, move |engine, _| engine.declare_queryable(declared, options, engine_handler))?;
-        Queryable::new(py, self.0.clone(), id, key, &queue, handler)
+        Queryable::new(py, self.0.clone(), id, key, queue, handler)
     }
 
     /// Prepares for publications on a key expression.

@@ -1,6 +1,7 @@
 //! `Subscriber`: samples of a key expression.
 
 use crate::{
+    calling::Life,
     declared::Declared,
     errors,
     handlers::{Handler, HandlerArg, Item},
@@ -24,6 +25,7 @@ pub(crate) struct Subscriber {
     key: KeyExpr,
     queue: Arc<Queue<Sample>>,
     handler: Py<PyAny>,
+    life: Arc<Life>,
 }
 
 impl Subscriber {
@@ -36,12 +38,14 @@ impl Subscriber {
         handler: HandlerArg,
     ) -> PyResult<Self> {
         let background = matches!(handler, HandlerArg::Callback { .. });
-        let handler = handler.attach(py, &queue)?;
+        let life = Life::of(&session.0.callbacks);
+        let handler = handler.attach(py, &queue, Some(&session), &life)?;
         Ok(Self {
             declared: Declared::new(session, id, "subscriber").background(background),
             key,
             queue,
             handler,
+            life,
         })
     }
 
@@ -141,6 +145,18 @@ impl Subscriber {
         self.queue.dropped()
     }
 
+    /// How many samples gave their place to newer ones of their key, with a `LatestChannel`.
+    #[getter]
+    fn replaced(&self) -> u64 {
+        self.queue.replaced()
+    }
+
+    /// How often its callback has raised.
+    #[getter]
+    fn errors(&self) -> u64 {
+        self.life.errors()
+    }
+
     /// Waits until all neighbours know of it: what they send from then on can arrive. With a timeout in
     /// seconds, `TimedOut` when it is over.
     #[pyo3(signature = (timeout=None))]
@@ -178,12 +194,13 @@ impl Subscriber {
     /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        self.channel(py)?;
+        let channel = self.channel(py)?;
         self.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
             // What has arrived before the end can still be taken.
             if self.queue.is_empty() { Err(e) } else { Ok(()) }
         })?;
-        crate::arrow::recv_batch(py, &self.queue, max_rows, timeout)
+        let failed = |error| channel.get().error(py, error, timeout);
+        crate::arrow::recv_batch(py, &self.queue, max_rows, timeout, failed)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -1,6 +1,9 @@
 //! Messages of ZeroMQ in Arrow arrays, both ways.
 
-use crate::arrow::{self, ArrowBatch};
+use crate::{
+    arrow::{self, ArrowBatch},
+    errors,
+};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, GenericListArray, LargeListArray, ListArray, OffsetSizeTrait, RecordBatch,
     builder::BinaryBuilder,
@@ -96,7 +99,8 @@ pub(crate) fn recv_batch(
     if queue.is_empty() {
         socket.flush();
     }
-    arrow::take_batch(py, queue, max_rows, timeout, |messages| to_batch(messages, router))
+    let failed = |error| errors::recv(py, error, timeout);
+    arrow::take_batch(py, queue, max_rows, timeout, |messages| to_batch(messages, router), failed)
 }
 
 fn to_batch(messages: &VecDeque<Received>, router: bool) -> Result<RecordBatch, String> {

@@ -2,8 +2,9 @@
 
 use crate::{
     arrow::ArrowBatch,
-    calling, errors,
-    handlers::{Handler, seconds},
+    calling::{self, Called},
+    errors,
+    handlers::{Handler, check_sync, seconds},
     interrupt::Interrupt,
     notifier::Notifier,
     once::Once,
@@ -203,7 +204,8 @@ impl Node {
             if !callback.bind(py).is_callable() {
                 return Err(errors::wrong_type("a callable as callback", callback.bind(py)));
             }
-            calling::start(py, engine.events().clone(), callback, None, Arc::default())?;
+            check_sync(callback.bind(py))?;
+            calling::start(py, engine.events().clone(), Called::new(callback), Arc::default())?;
         }
         Ok(Self { engine, handler, callback: has_callback, notifier: Mutex::default() })
     }

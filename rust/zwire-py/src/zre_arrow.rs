@@ -2,6 +2,7 @@
 
 use crate::{
     arrow::{ArrowBatch, Binaries, import, take_batch},
+    errors,
     zre_events::{content, group, word},
 };
 use arrow_array::{
@@ -50,7 +51,7 @@ pub(crate) fn recv_batch(
     max_rows: usize,
     timeout: Option<f64>,
 ) -> PyResult<ArrowBatch> {
-    take_batch(py, queue, max_rows, timeout, to_batch)
+    take_batch(py, queue, max_rows, timeout, to_batch, |error| errors::recv(py, error, timeout))
 }
 
 fn to_batch(events: &VecDeque<NodeEvent>) -> Result<RecordBatch, String> {
