@@ -108,6 +108,14 @@ __all__ = [
     "close_all",
     "config_defaults",
     "init_log_from_env_or",
+    "log_close",
+    "log_flush",
+    "log_has_lines",
+    "log_levels",
+    "log_limit",
+    "log_names",
+    "log_reader",
+    "log_take",
     "open",
     "put_batch",
     "scout",
@@ -603,11 +611,19 @@ def close_all() -> None:
     """Close what the program has left open."""
 
 def try_init_log_from_env() -> None:
-    """Write the log to the standard error output, if ``RUST_LOG`` says so."""
+    """Write the log to standard error as ``RUST_LOG`` asks, such as ``zenoh::net=debug,info``."""
 
 def init_log_from_env_or(level: str) -> None:
-    """Write the log to the standard error output, at a level unless ``RUST_LOG`` names one."""
+    """Write the log to standard error as ``RUST_LOG`` asks, or else as ``level`` does."""
 
+def log_reader(reader: Callable[[], None], end: Callable[[], None]) -> None: ...
+def log_names() -> list[str]: ...
+def log_levels(levels: Sequence[int]) -> None: ...
+def log_limit(burst: int | None, seconds: float) -> None: ...
+def log_take() -> list[tuple[int, int, float, str, str, int, str, dict[str, int | float | str]]] | None: ...
+def log_flush(seconds: float) -> bool: ...
+def log_close(seconds: float) -> bool: ...
+def log_has_lines() -> bool: ...
 def put_batch(
     session: Session,
     batch: _ArrowArray,

@@ -94,9 +94,9 @@ except KeyboardInterrupt:
 else:
     print("came back", flush=True)
 os.kill(hub_pid, signal.SIGCONT)
-# The session goes on.
+# The session goes on. The queue of its link may still be full, and it would say that it drops something.
 own = session.declare_subscriber("after")
-session.put("after", "x")
+session.put("after", "x", congestion_control=zenoh.CongestionControl.BLOCK)
 print(own.recv(timeout=10).payload.to_string(), flush=True)
 """
 

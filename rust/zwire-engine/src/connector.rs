@@ -224,7 +224,7 @@ pub(crate) async fn keep_connected(
 
 pub(crate) fn log(failures: &Failures) {
     for (endpoint, reason) in failures {
-        tracing::info!(endpoint, %reason, "not connected");
+        tracing::info!(endpoint, %reason, "not connected, trying again");
     }
 }
 
@@ -288,7 +288,7 @@ pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link
             match found {
                 Ok(link) => lost(&link, &mut pauses).await,
                 Err(error) => {
-                    tracing::info!(%error, "not connected");
+                    tracing::info!(%error, "not connected, trying again");
                     pauses.pause().await;
                 }
             }

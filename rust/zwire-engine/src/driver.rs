@@ -135,6 +135,10 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
             }
         }
     });
+    tracing::info!(
+        peer = link.peer, zid = %remote.zid, whatami = %remote.whatami, local = link.local,
+        "connected"
+    );
     let weak = Arc::downgrade(shared);
     let tasks = [
         shared.runtime.spawn(link.clone().run_tx()).abort_handle(),
@@ -176,7 +180,7 @@ async fn end_with_certificate(link: Arc<Link>, at: Duration) {
     loop {
         let left = at.saturating_sub(clock::now().wall);
         if left.is_zero() {
-            tracing::warn!(peer = %link.peer, "the certificate of the peer has expired: closing its link");
+            tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, "the certificate of the peer has expired: closing its link");
             link.finish(CloseReason::EXPIRED);
             link.close();
             return;
@@ -264,14 +268,14 @@ async fn receive_loop(
                 Ok(Some(batch)) => batch,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::warn!(peer = %link.peer, %error, "closing a link");
+                    tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
                     link.note_end(LinkEnd::Protocol(error.to_string()));
                     end = Some(error.close_reason());
                     break;
                 }
             };
             if let Err(error) = rx.begin_batch(clock::now(), batch) {
-                tracing::warn!(peer = %link.peer, %error, "closing a link");
+                tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
                 link.note_end(LinkEnd::Protocol(error.to_string()));
                 end = Some(error.close_reason());
                 break;
@@ -280,12 +284,11 @@ async fn receive_loop(
                 let progress = rx.read_batch(&mut messages, AT_ONCE);
                 match &progress {
                     Ok(Progress::Closed(reason)) => {
-                        tracing::debug!(peer = %link.peer, %reason, "the peer closes");
                         link.note_end(LinkEnd::ByPeer(*reason));
                         end = Some(None);
                     }
                     Err(error) => {
-                        tracing::warn!(peer = %link.peer, %error, "closing a link");
+                        tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
                         link.note_end(LinkEnd::Protocol(error.to_string()));
                         end = Some(error.close_reason());
                     }
@@ -355,7 +358,6 @@ async fn receive_loop(
                 () = &mut sleep => {
                     armed = false;
                     if rx.handle_timeout(clock::now()) {
-                        tracing::info!(peer = %link.peer, "the lease of the peer expired");
                         link.note_end(LinkEnd::Silent);
                         return None;
                     }
@@ -371,7 +373,7 @@ type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
 
 /// Accepts connections. At most `accept_pending` handshakes run at once; when one more comes, the
 /// oldest is given up, so that connections that never speak cannot keep others out.
-async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
+async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String) {
     let pending: Pending = Arc::default();
     let mut next = 0;
     loop {
@@ -383,7 +385,7 @@ async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
         let incoming = match accepted {
             Ok(incoming) => incoming,
             Err(error) => {
-                tracing::warn!(%error, "accept failed");
+                tracing::warn!(endpoint, %error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -399,8 +401,8 @@ async fn accept_loop(shared: Weak<Shared>, listener: Listener) {
                     // Somebody wanted in who may not.
                     Err(
                         reason @ (ConnectReason::Tls(_) | ConnectReason::Handshake(HandshakeError::Auth(_))),
-                    ) => tracing::info!(%peer, %reason, "refused"),
-                    Err(reason) => tracing::debug!(%peer, %reason, "no session"),
+                    ) => tracing::info!(%peer, %reason, "a connection was refused"),
+                    Err(reason) => tracing::debug!(%peer, %reason, "a connection came to nothing"),
                 }
                 pending.lock().retain(|(known, _)| *known != id);
             })
@@ -441,15 +443,16 @@ pub(crate) async fn listen(
             // The session was closed meanwhile.
             Ok(_) if strong.is_closed() => return Ok(()),
             Ok(Bound { listener, locator, guard }) => {
+                tracing::info!(locator, "listening");
+                let task = strong.runtime.spawn(accept_loop(shared.clone(), listener, locator.clone()));
                 strong.listening.lock().push(Listening { locator, guard });
-                let task = strong.runtime.spawn(accept_loop(shared.clone(), listener));
                 strong.adopt([task.abort_handle()]);
                 scouting::update_locators(&strong);
                 return Ok(());
             }
             Err(reason) if left.is_zero() => return Err(reason),
             Err(reason) => {
-                tracing::info!(endpoint = %target.endpoint, %reason, "not listening yet");
+                tracing::info!(endpoint = %target.endpoint, %reason, attempt, "not listening yet, trying again");
             }
         }
         drop(strong);

@@ -1,7 +1,6 @@
 //! Turns the handshake machines over a fresh connection.
 
 use crate::{
-    clock,
     contacts::{Contact, Contacts},
     error::ConnectReason,
     io::Io,
@@ -183,7 +182,7 @@ async fn run(
             }
         }
     };
-    tracing::debug!(peer = %params.remote.zid, at = ?clock::mono(), "session established");
+    tracing::debug!(zid = %params.remote.zid, whatami = %params.remote.whatami, "handshake done");
     let Wire { io, tap } = wire;
     Ok(Established { io, params, rest: buf, tap, contact })
 }

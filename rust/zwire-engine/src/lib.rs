@@ -22,6 +22,7 @@ mod gather;
 pub mod interfaces;
 mod io;
 pub mod link;
+pub mod log;
 mod multicast;
 mod pace;
 mod query;

@@ -544,8 +544,15 @@ impl Link {
         while self.lane_over(&tx, priority) {
             // Who waits is told when a quarter is free; at the end a little will do.
             if self.space.wait_until(&mut tx, end).timed_out() {
-                if self.lane_over(&tx, priority) {
-                    self.weary[self.lane(priority) as usize].store(true, Ordering::Relaxed);
+                if self.lane_over(&tx, priority)
+                    && !self.weary[self.lane(priority) as usize].swap(true, Ordering::Relaxed)
+                {
+                    tracing::warn!(
+                        target: crate::log::QUEUE,
+                        peer = self.peer, zid = %self.params.remote.zid,
+                        priority = ?self.lane(priority), bytes = tx.machine.queued_bytes(self.lane(priority)),
+                        "the queue of a link is full: messages that may be dropped are, until there is room"
+                    );
                 }
                 break;
             }
@@ -560,7 +567,7 @@ impl Link {
 
     /// The peer does not drain: it is told so if it ever reads again, and the connection ends.
     fn abandon(&self) {
-        tracing::warn!(peer = %self.peer, "the peer does not read: closing its link");
+        tracing::warn!(peer = self.peer, zid = %self.params.remote.zid, "the peer does not read what was sent to it: closing its link");
         self.note_end(LinkEnd::Unresponsive);
         self.finish(CloseReason::UNRESPONSIVE);
         self.close();
@@ -597,6 +604,19 @@ impl Link {
     /// Why the link has ended.
     pub(crate) fn end(&self) -> LinkEnd {
         self.end.get().cloned().unwrap_or(LinkEnd::Closed)
+    }
+
+    /// Tells the log that the link has ended; `missed`, if it was the only one of a session that goes on.
+    pub(crate) fn tell_end(&self, missed: bool) {
+        let (end, zid) = (self.end(), self.params.remote.zid);
+        if missed && end != LinkEnd::Closed {
+            tracing::warn!(
+                peer = self.peer, %zid, reason = end.word(), detail = %end,
+                "the connection is lost, and what is published until the next one"
+            );
+        } else {
+            tracing::info!(peer = self.peer, %zid, reason = end.word(), detail = %end, "disconnected");
+        }
     }
 
     /// Says CLOSE, after everything that is queued.

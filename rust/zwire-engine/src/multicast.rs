@@ -182,7 +182,7 @@ impl Ears {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(error) => {
-                        tracing::warn!(group = self.locator, %error, "a group is lost");
+                        tracing::warn!(group = self.locator, %error, "a multicast group is lost");
                         link.note_end(LinkEnd::Io(error.to_string()));
                         return None;
                     }
@@ -240,7 +240,11 @@ impl Ears {
             Some((face, info)) => {
                 if let Err(reason) = shared.deliver(*face, messages, effects) {
                     // There is no connection to close; what it says further is heard.
-                    tracing::warn!(peer = info.src, ?reason, "a member of a group goes too far");
+                    tracing::warn!(
+                        peer = info.src,
+                        ?reason,
+                        "a member of a multicast group has said more than it may: the rest was dropped"
+                    );
                 }
             }
             None => messages.clear(),
@@ -285,7 +289,7 @@ impl Ears {
             group: Some(self.locator.clone()),
             ..LinkInfo::of(&self.link)
         });
-        tracing::debug!(peer = %remote.zid, group = self.locator, "a member has joined");
+        tracing::debug!(zid = %remote.zid, group = self.locator, "a member has joined a multicast group");
         let kind = FaceKind::Member { group: self.face };
         let mut effects = Effects::default();
         effects.told = true;

@@ -138,7 +138,7 @@ impl Session {
                 Ok(link) => Some(link),
                 Err(error) if shared.config.connect.rules.exit_on_failure => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, "going on without a connection");
+                    tracing::warn!(%error, "not connected: going on, and trying again");
                     None
                 }
             };
@@ -173,7 +173,7 @@ impl Session {
                 if rules.exit_on_failure {
                     return Err(error);
                 }
-                tracing::warn!(%error, "going on without this listener");
+                tracing::warn!(%error, "not listening: going on without");
                 if rules.budget != Budget::Once {
                     let (weak, target) = (weak.clone(), target.clone());
                     let task = async move {

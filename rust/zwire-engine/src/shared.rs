@@ -328,7 +328,7 @@ impl Shared {
     pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>, info: &LinkInfo) {
         let mut effects = Effects::default();
         effects.told = true;
-        self.with_core(&mut effects, |core, now, _| {
+        let alone = self.with_core(&mut effects, |core, now, _| {
             core.connectivity.down(info, link.end());
             match &mut core.side {
                 Side::Client(slot) => {
@@ -336,6 +336,7 @@ impl Shared {
                     if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
                         *slot = None;
                         core.api.handle_link_down(now);
+                        return true;
                     }
                 }
                 Side::Node(side) => {
@@ -344,7 +345,9 @@ impl Shared {
                     }
                 }
             }
+            false
         });
+        link.tell_end(alone && !self.is_closed());
         self.gate.gone(link.params.remote.zid);
     }
 

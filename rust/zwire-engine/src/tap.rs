@@ -12,7 +12,7 @@ use std::{
     fs::File,
     io::{self, Write as _},
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
@@ -31,6 +31,7 @@ struct Conversation {
 }
 
 struct State {
+    path: PathBuf,
     file: File,
     writer: PcapWriter,
     connections: HashMap<u64, Conversation>,
@@ -55,6 +56,7 @@ impl Tap {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
         let state = State {
+            path: path.to_owned(),
             file,
             writer: PcapWriter::new(),
             connections: HashMap::new(),
@@ -182,7 +184,7 @@ impl State {
         }
         if let Err(error) = self.file.write_all(&bytes) {
             // A full disk must not end the traffic; what follows would be a file with a hole.
-            tracing::error!(%error, "the capture file cannot be written any more");
+            tracing::error!(path = %self.path.display(), %error, "the capture file cannot be written any more: it ends here, the traffic goes on");
             self.failed = true;
         }
     }

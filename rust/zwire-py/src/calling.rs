@@ -357,7 +357,7 @@ fn call_with(callable: &Py<PyAny>, argument: &Bound<'_, PyAny>) -> PyResult<()> 
 
 /// Calls what the user gave us; the thread may never come back, see [`Stay`].
 #[allow(unsafe_code, reason = "calls of PyO3 do not let an unwinding stack through")]
-fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
     let stay = Stay;
     // SAFETY: both are live objects, the arguments a tuple, and we hold the interpreter, as `arguments`
     // proves.

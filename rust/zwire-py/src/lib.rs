@@ -68,7 +68,10 @@ mod _zwire {
         info::{Link, SessionInfo, Transport},
         keyexpr::PyKeyExpr,
         liveliness::{Liveliness, LivelinessToken},
-        log::{init_log_from_env_or, try_init_log_from_env},
+        log::{
+            init_log_from_env_or, log_close, log_flush, log_has_lines, log_levels, log_limit, log_names,
+            log_reader, log_take, try_init_log_from_env,
+        },
         matcher::PyWhatAmIMatcher,
         parameters::PyParameters,
         publisher::{MatchingListener, MatchingStatus, Publisher},
@@ -93,6 +96,7 @@ mod _zwire {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::log::install();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::encoding::add_predefined(module.py())
     }

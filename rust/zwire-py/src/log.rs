@@ -1,102 +1,216 @@
-//! Log lines of the Rust side on standard error, as `RUST_LOG` asks for.
+//! Where the log of the Rust side goes: to Python's `logging`, and to standard error as `RUST_LOG` asks.
 //!
-//! Nothing here touches the interpreter: log lines come from threads that must never wait for it.
+//! What is told on threads that must never wait for the interpreter waits in the engine's queue. One thread,
+//! started with the first record, belongs to Python from then on and runs the reader that `zwire.log` has
+//! given.
 
-use core::fmt::Write as _;
-use pyo3::prelude::*;
-use std::io::Write as _;
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    field::{Field, Visit},
-    level_filters::LevelFilter,
-    span::{Attributes, Id, Record},
+use crate::calling;
+use core::time::Duration;
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyDict, PyTuple},
 };
+use std::{sync::OnceLock, thread};
+use tracing::level_filters::LevelFilter;
+use zwire_engine::log::{self, Filter, Layer, Log, Record, Value};
 
-struct Stderr(LevelFilter);
+/// The name of the thread that passes records on.
+const NAME: &str = "zwire-log";
 
-impl Subscriber for Stderr {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && metadata.target().starts_with("zwire") && *metadata.level() <= self.0
-    }
+/// What `zwire.log` gives once it is imported: the reader, and what ends it.
+static READER: OnceLock<(Py<PyAny>, Py<PyAny>)> = OnceLock::new();
 
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.0)
-    }
+/// Whether lines were asked for, which happens once.
+static LINES: OnceLock<()> = OnceLock::new();
 
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        let metadata = event.metadata();
-        // A closed standard error is no reason to stop.
-        let _ = writeln!(
-            std::io::stderr(),
-            "{} {}: {}{}",
-            metadata.level(),
-            metadata.target(),
-            line.message,
-            line.fields
-        );
-    }
-
-    // There are no spans in this project.
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
+/// Takes the events of this process.
+pub(crate) fn install() {
+    log::on_first(start);
+    log::install();
 }
 
-#[derive(Default)]
-struct Line {
-    message: String,
-    fields: String,
-}
+/// Says that there is no consumer any more, however it ends.
+struct Leave(&'static Log);
 
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn core::fmt::Debug) {
-        // Writing to a String does not fail.
-        let _ = if field.name() == "message" {
-            write!(self.message, "{value:?}")
-        } else {
-            write!(self.fields, " {}={value:?}", field.name())
-        };
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
-fn level(text: &str) -> Option<LevelFilter> {
-    // `RUST_LOG` may name targets: `warn,zwire=debug`. The one for us wins, else the bare level.
-    let mut found = None;
-    for part in text.split(',').map(str::trim) {
-        match part.split_once('=') {
-            Some((target, level)) if target == "zwire" || target == "zenoh" => return level.parse().ok(),
-            Some(_) => {}
-            None => found = part.parse().ok().or(found),
+/// Starts the thread. It waits for the interpreter, whoever calls does not.
+fn start() -> bool {
+    let Some((reader, _)) = READER.get() else { return false };
+    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
+        let leave = Leave(Log::here());
+        // At the end of the interpreter there is nobody to tell.
+        let _ = Python::try_attach(|py| {
+            if let Err(error) = calling::call(reader, &PyTuple::empty(py)) {
+                error.write_unraisable(py, None);
+            }
+        });
+        drop(leave);
+    });
+    thread.is_ok()
+}
+
+/// Something is about to be opened, and has to be heard. Importing us is not worth a `logging` yet.
+pub(crate) fn attach(py: Python<'_>) -> PyResult<()> {
+    if READER.get().is_none() {
+        py.import("zwire.log")?;
+    }
+    Ok(())
+}
+
+/// Everything is closed, and the interpreter about to end.
+pub(crate) fn end(py: Python<'_>) {
+    if let Some((_, end)) = READER.get()
+        && let Err(error) = end.call0(py)
+    {
+        error.write_unraisable(py, Some(end.bind(py)));
+    }
+}
+
+/// Sets what runs in the thread that passes records on, which calls `log_take` until nothing more comes,
+/// and what the end of the interpreter calls.
+#[pyfunction]
+pub(crate) fn log_reader(py: Python<'_>, reader: Py<PyAny>, end: Py<PyAny>) {
+    // A module is imported once.
+    let _ = READER.set((reader, end));
+    py.detach(|| Log::here().call_again());
+}
+
+/// Names of the loggers, in the order of `log_levels`.
+#[pyfunction]
+pub(crate) fn log_names() -> Vec<String> {
+    Layer::ALL.iter().map(|layer| layer.target().replace("::", ".")).collect()
+}
+
+/// Which levels the loggers let pass, as numbers of `logging`.
+#[pyfunction]
+pub(crate) fn log_levels(levels: [i64; Layer::COUNT]) {
+    let levels = levels.map(|level| match level {
+        ..=5 => LevelFilter::TRACE,
+        6..=10 => LevelFilter::DEBUG,
+        11..=20 => LevelFilter::INFO,
+        21..=30 => LevelFilter::WARN,
+        31..=40 => LevelFilter::ERROR,
+        _ => LevelFilter::OFF,
+    });
+    log::set_record_levels(&levels);
+}
+
+const fn number(level: tracing::Level) -> u8 {
+    match level {
+        tracing::Level::ERROR => 40,
+        tracing::Level::WARN => 30,
+        tracing::Level::INFO => 20,
+        tracing::Level::DEBUG => 10,
+        tracing::Level::TRACE => 5,
+    }
+}
+
+/// How many records of one place in the source are passed on in so many seconds; None for all.
+#[pyfunction]
+pub(crate) fn log_limit(py: Python<'_>, burst: Option<u32>, seconds: f64) -> PyResult<()> {
+    let period = Duration::try_from_secs_f64(seconds).ok().filter(|period| !period.is_zero());
+    let Some(period) = period else { return Err(PyValueError::new_err("a period is longer than 0 s")) };
+    py.detach(|| Log::here().limit(burst, period));
+    Ok(())
+}
+
+/// The records that wait, waited for; None when there are no more. Lines are written here.
+#[pyfunction]
+pub(crate) fn log_take(py: Python<'_>) -> PyResult<Option<Vec<Bound<'_, PyTuple>>>> {
+    let (records, end) = py.detach(|| {
+        let taken = Log::here().take();
+        log::write_lines(&taken.lines);
+        (taken.records, taken.end)
+    });
+    if end && records.is_empty() {
+        return Ok(None);
+    }
+    records.iter().map(|record| tuple(py, record)).collect::<PyResult<_>>().map(Some)
+}
+
+/// Place of its logger, level, seconds since 1970, thread, file, line, text, fields.
+fn tuple<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>> {
+    let fields = PyDict::new(py);
+    for (name, value) in &record.fields {
+        match value {
+            Value::Signed(value) => fields.set_item(name, value)?,
+            Value::Unsigned(value) => fields.set_item(name, value)?,
+            Value::Float(value) => fields.set_item(name, value)?,
+            Value::Bool(value) => fields.set_item(name, value)?,
+            Value::Text(value) => fields.set_item(name, value)?,
         }
     }
-    found
+    (
+        record.layer as usize,
+        number(record.level),
+        record.time.as_secs_f64(),
+        &record.thread,
+        record.file,
+        record.line,
+        record.text(),
+        fields,
+    )
+        .into_pyobject(py)
 }
 
-fn start(level: LevelFilter) {
-    // A second call changes nothing, as in the reference.
-    let _ = tracing::subscriber::set_global_default(Stderr(level));
-}
-
-/// Writes log lines to standard error at the level that the environment variable `RUST_LOG` names;
-/// without it nothing is written.
+/// Waits until all that was told so far was passed on; False if that takes longer than `seconds`.
 #[pyfunction]
-pub(crate) fn try_init_log_from_env() {
-    if let Some(level) = std::env::var("RUST_LOG").ok().as_deref().and_then(level) {
-        start(level);
-    }
+pub(crate) fn log_flush(py: Python<'_>, seconds: f64) -> bool {
+    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+    py.detach(|| Log::here().flush(limit))
 }
 
-/// As `try_init_log_from_env`, with a level (`error`, `warn`, `info`, `debug`, `trace`) for when the
-/// variable is not set.
+/// Ends the thread that passes records on, after what waits. Whether it ended in time.
+#[pyfunction]
+pub(crate) fn log_close(py: Python<'_>, seconds: f64) -> bool {
+    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+    py.detach(|| Log::here().close(limit))
+}
+
+fn lines(py: Python<'_>, filter: &Filter) -> PyResult<()> {
+    attach(py)?;
+    // A second call changes nothing, as in the reference.
+    if LINES.set(()).is_ok() {
+        log::set_line_levels(&filter.levels());
+    }
+    Ok(())
+}
+
+/// What `RUST_LOG` asks for. As in the reference: nothing if any of it is wrong, errors if it is empty.
+fn from_env() -> Option<Filter> {
+    let (filter, wrong) = Filter::parse(&std::env::var("RUST_LOG").ok()?);
+    wrong.is_empty().then(|| filter.or_all(LevelFilter::ERROR))
+}
+
+/// Writes the log to standard error as the environment variable `RUST_LOG` asks, such as
+/// `zenoh::net=debug,info`; without it, or if it is wrong, nothing is written.
+#[pyfunction]
+pub(crate) fn try_init_log_from_env(py: Python<'_>) -> PyResult<()> {
+    from_env().map_or(Ok(()), |filter| lines(py, &filter))
+}
+
+/// As `try_init_log_from_env`, with what to write when the variable is not set or wrong: a level (`off`,
+/// `error`, `warn`, `info`, `debug`, `trace`) or anything that the variable may be.
 #[pyfunction]
 #[pyo3(signature = (level))]
-pub(crate) fn init_log_from_env_or(level: &str) {
-    let from_env = std::env::var("RUST_LOG").ok().as_deref().and_then(self::level);
-    start(from_env.or_else(|| self::level(level)).unwrap_or(LevelFilter::from_level(Level::ERROR)));
+pub(crate) fn init_log_from_env_or(py: Python<'_>, level: &str) -> PyResult<()> {
+    let filter = from_env().unwrap_or_else(|| {
+        let (filter, wrong) = Filter::parse(level);
+        let wrong: Vec<String> = wrong.iter().map(|error| format!("ignored: {error}")).collect();
+        log::write_lines(&wrong);
+        filter.or_all(LevelFilter::ERROR)
+    });
+    lines(py, &filter)
+}
+
+/// Whether lines were asked for.
+#[pyfunction]
+pub(crate) fn log_has_lines() -> bool {
+    LINES.get().is_some()
 }

@@ -173,6 +173,7 @@ pub(crate) fn scout(
     what: Option<&Bound<'_, PyAny>>,
     config: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Scout> {
+    crate::log::attach(py)?;
     let handler = HandlerArg::parse(py, handler)?;
     let roles = roles(py, what)?;
     let config = match config.filter(|config| !config.is_none()) {

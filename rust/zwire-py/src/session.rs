@@ -101,6 +101,7 @@ pub(crate) fn close_all(py: Python<'_>) {
     crate::scout::stop_all();
     crate::zmtp::close_all(py);
     crate::calling::wait_for_end(py);
+    crate::log::end(py);
 }
 
 /// Opens a session.
@@ -117,6 +118,7 @@ pub(crate) fn open(
     if timestamp_callback.is_some_and(|callback| !callback.is_none()) {
         return Err(errors::usage(py, "timestamp_callback is not supported: timestamp stacks are not made"));
     }
+    crate::log::attach(py)?;
     let config = match config.filter(|config| !config.is_none()) {
         Some(config) => crate::config::extract(config)?,
         None => zwire_engine::Config::default(),

@@ -217,6 +217,7 @@ impl PySocket {
 impl PySocket {
     #[new]
     fn new(py: Python<'_>, socket_type: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        crate::log::attach(py)?;
         let kind = SocketType::from_name(socket_type.as_bytes());
         let kind = kind.ok_or_else(|| errors::invalid(py, format!("no socket type {socket_type:?}")))?;
         let (options, linger) = zmtp_options::extract(py, kind, options)?;

@@ -190,6 +190,7 @@ impl Node {
     #[new]
     #[pyo3(signature = (settings, callback=None))]
     fn new(py: Python<'_>, settings: &Bound<'_, PyDict>, callback: Option<Py<PyAny>>) -> PyResult<Self> {
+        crate::log::attach(py)?;
         let options = zre_settings::options(py, settings)?;
         let engine = py.detach(|| Engine::new(options)).map_err(|error| errors::engine(py, &error))?;
         let engine = Arc::new(engine);

@@ -116,6 +116,7 @@ impl LogCollector {
     #[new]
     #[pyo3(signature = (bind="tcp://*:*", advertise=None))]
     fn new(py: Python<'_>, bind: &str, advertise: Option<&str>) -> PyResult<Self> {
+        crate::log::attach(py)?;
         let engine = py.detach(|| Collector::bind(bind, advertise));
         let engine = engine.map_err(|error| errors::engine(py, &error))?;
         let handler = Py::new(py, Handler::new(engine.records().clone()))?;
@@ -186,6 +187,7 @@ pub(crate) struct LogSender(Sender);
 impl LogSender {
     #[new]
     fn new(py: Python<'_>, node: &str) -> PyResult<Self> {
+        crate::log::attach(py)?;
         Sender::new(node).map(Self).map_err(|error| errors::engine(py, &error))
     }
 

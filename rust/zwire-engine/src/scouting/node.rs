@@ -129,7 +129,7 @@ pub(crate) fn discovered(
         shared.config.connect.targets().any(|target| target.endpoint.locator().as_str() == locator.as_str())
     };
     locators.retain(|locator| !configured(locator));
-    tracing::debug!(%zid, %whatami, ?via, ?locators, "found");
+    tracing::debug!(%zid, %whatami, ?via, ?locators, "a node was found");
     shared.dials.candidates.lock().handle_found(clock::now(), zid, locators);
     connect_found(shared);
 }

@@ -181,7 +181,7 @@ impl Sockets {
             if let Err(error) = sent
                 && !sender.failing
             {
-                tracing::info!(interface = sender.candidate.name, %error, "nobody is asked on this interface");
+                tracing::info!(interface = sender.candidate.name, %error, "scouting: nobody can be asked on this interface");
             }
             sender.failing = failed;
         }
@@ -263,7 +263,7 @@ fn selection(config: &MulticastScouting) -> (Vec<Selector>, bool) {
     match parse_interfaces(&chosen) {
         Ok(names) => (names.iter().filter_map(|text| text.parse().ok()).collect(), false),
         Err(word) => {
-            tracing::warn!(word, "{INTERFACE_ENV}: this is no interface, and all are used");
+            tracing::warn!(word, "{INTERFACE_ENV}: this is no interface, so all are used");
             (selectors, false)
         }
     }

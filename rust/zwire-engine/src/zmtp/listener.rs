@@ -137,7 +137,7 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
             Ok((stream, _)) => stream,
             Err(_) if inner.closed.load(Ordering::Acquire) => return,
             Err(error) => {
-                tracing::warn!(%error, "accept failed");
+                tracing::warn!(endpoint = listener.local_addr().ok().map(tracing::field::display), %error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -159,7 +159,7 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
                 let result = welcome(&inner, stream, id).await;
                 if let Err(reason) = result {
                     inner.state.lock().shaking.retain(|(known, _)| *known != id);
-                    tracing::debug!(%reason, "no connection");
+                    tracing::debug!(%reason, "a connection came to nothing");
                     inner.owner.closed(None, &reason);
                 }
             })

@@ -59,7 +59,7 @@ impl Sender {
                 self.failed += 1;
                 if self.error.is_none() {
                     // Once for each time that it stops to work, not once a second.
-                    tracing::warn!(interface = self.candidate.name, %error, "no beacons on this interface");
+                    tracing::warn!(interface = self.candidate.name, %error, "beacons cannot be sent on this interface");
                 }
                 self.error = Some(error.to_string());
             }

@@ -300,7 +300,7 @@ impl Shared {
                 match self.connect(dealer, &endpoint, identity, server_key) {
                     Ok(outbound) => drop(core.ways.insert(dealer, outbound)),
                     Err(error) => {
-                        tracing::info!(?peer, endpoint = %endpoint.escape_ascii(), %error, "no connection");
+                        tracing::info!(?peer, endpoint = %endpoint.escape_ascii(), %error, "a peer cannot be connected");
                         failed.push((dealer, None));
                     }
                 }
@@ -331,7 +331,7 @@ impl Shared {
             }
             Action::ConnectLog { endpoint } => {
                 if let Err(error) = core.collectors.connect(&self.runtime, endpoint.clone()) {
-                    tracing::info!(endpoint = %endpoint.escape_ascii(), %error, "no such collector");
+                    tracing::info!(endpoint = %endpoint.escape_ascii(), %error, "a collector of logs cannot be connected");
                 }
             }
             Action::DisconnectLog { endpoint } => core.collectors.disconnect(&endpoint),
@@ -400,7 +400,7 @@ async fn resolve(shared: Weak<Shared>, endpoint: Bytes) {
     let found = match tcp::resolve(text.strip_prefix("tcp://").unwrap_or(&text)).await {
         Ok(found) => found,
         Err(reason) => {
-            tracing::info!(endpoint = %text, %reason, "not found");
+            tracing::info!(endpoint = %text, %reason, "the name of an endpoint was not found");
             Vec::new()
         }
     };

@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, form: Form) -> Result<Duration, InstantError> {
 
 /// Shows a time since the UNIX epoch with nine digits of fraction; with `{:#}` with as few groups of
 /// three as lose nothing.
-pub(crate) struct Instant(pub(crate) Duration);
+pub struct Instant(pub Duration);
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

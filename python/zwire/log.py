@@ -1,0 +1,141 @@
+"""What zwire says about itself, through :mod:`logging`.
+
+One logger for each layer: ``zwire.zenoh.link``, ``.session``, ``.routing``, ``.scouting`` and ``.queue``,
+``zwire.zmtp``, ``zwire.zre``, and ``zwire.log`` for what concerns the log itself. Levels, handlers and
+filters are those of ``logging``; a program that configures nothing hears warnings on standard error, as
+from any library. Who is concerned and why is in the message, and each field an attribute of the record
+(``extra``): ``record.peer``, ``record.error``.
+
+What is told in threads of the network is passed on by one daemon thread, ``zwire-log``, which starts with
+the first record that a logger lets pass. Nobody ever waits for a handler but this thread.
+
+Opening something imports this module; importing zwire alone does not load ``logging``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+
+from zwire._zwire import (
+    log_close,
+    log_flush,
+    log_has_lines,
+    log_levels,
+    log_limit,
+    log_names,
+    log_reader,
+    log_take,
+)
+
+__all__ = ["LOGGERS", "TRACE", "flush", "limit"]
+
+LOGGERS = tuple(log_names())
+"""The names of all loggers."""
+
+TRACE = 5
+"""The level below ``logging.DEBUG``: single steps."""
+
+_EXIT_PATIENCE = 1.0
+"""Seconds that the end of the program waits for handlers."""
+
+_loggers = [logging.getLogger(name) for name in LOGGERS]
+
+
+def limit(burst: int | None = 10, seconds: float = 10.0) -> None:
+    """Set how many records of one place in the source are passed on within some seconds; None for all.
+
+    What is left out is counted, and said at the end of that time by one record, whose attribute
+    ``left_out`` is the number. Lines that ``RUST_LOG`` asks for are not limited.
+
+    Raises:
+        ValueError: The time is not longer than 0.
+    """
+    log_limit(burst, seconds)
+
+
+def flush(timeout: float = 5.0) -> bool:
+    """Wait until all that was told so far has gone through the handlers.
+
+    Gives False if that takes longer than ``timeout`` seconds. Not for handlers, which it would wait for.
+    """
+    return log_flush(timeout)
+
+
+def _refresh() -> None:
+    """Tell the Rust side what the loggers let pass, so that nothing else is told at all."""
+    # What `logging.disable` says counts for all loggers.
+    disabled = logging.root.manager.disable
+    log_levels([max(logger.getEffectiveLevel(), disabled + 1) for logger in _loggers])
+
+
+class _Watched(dict[int, bool]):
+    """A logger's memory of enabled levels, which ``logging`` clears whenever any level changes."""
+
+    def clear(self) -> None:
+        super().clear()
+        _refresh()
+
+
+def _watch() -> None:
+    logger = logging.getLogger("zwire")
+    if isinstance(getattr(logger, "_cache", None), dict):
+        logger._cache = _Watched()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells of a change
+        _refresh()
+    else:
+        # Then everything is told, and the loggers choose.
+        log_levels([TRACE] * len(LOGGERS))
+
+
+def _read() -> None:
+    """Pass records on until the end; in a thread of its own."""
+    while (records := log_take()) is not None:
+        for record in records:
+            try:
+                _tell(*record)
+            except Exception:  # noqa: BLE001 - a filter of the program; the next record is heard
+                if logging.raiseExceptions and sys.stderr is not None:
+                    traceback.print_exc()
+
+
+def _tell(
+    index: int,
+    level: int,
+    time: float,
+    thread: str,
+    path: str,
+    line: int,
+    text: str,
+    fields: dict[str, int | float | str],
+) -> None:
+    logger = _loggers[index]
+    if not logger.isEnabledFor(level):
+        return
+    if log_has_lines() and not logger.hasHandlers():
+        # It was written as a line, and would come a second time by the handler of last resort.
+        return
+    record = logger.makeRecord(logger.name, level, path, line, text, (), None, None, fields)
+    record.relativeCreated += (time - record.created) * 1000
+    record.created, record.msecs = time, time % 1 * 1000
+    record.threadName = thread
+    if level == TRACE:
+        record.levelname = "TRACE"
+    logger.handle(record)
+
+
+def _end() -> None:
+    if log_close(_EXIT_PATIENCE):
+        return
+    # A handler does not come back, and `logging` is about to wait for its lock.
+    for logger in _loggers:
+        step: logging.Logger | None = logger
+        while step is not None:
+            for handler in step.handlers:
+                if handler.lock is not None and not handler.lock.acquire(blocking=False):
+                    handler.createLock()
+            step = step.parent
+
+
+_watch()
+log_reader(_read, _end)

@@ -1,0 +1,142 @@
+//! [`Record`]: one event, with everything that it says.
+
+use super::Layer;
+use core::fmt::{self, Write as _};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tracing::{
+    Event, Level,
+    callsite::Identifier,
+    field::{Field, Visit},
+};
+use zwire_proto::zenoh::rfc3339::Instant;
+
+/// Longest text of a field, in bytes. Errors quote what a peer says, and a peer may say a lot.
+const TEXT: usize = 1024;
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Signed(i64),
+    /// A whole number.
+    Unsigned(u64),
+    /// A number.
+    Float(f64),
+    /// Yes or no.
+    Bool(bool),
+    /// Anything else.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signed(value) => value.fmt(f),
+            Self::Unsigned(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Bool(value) => value.fmt(f),
+            Self::Text(value) => value.fmt(f),
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// What it is about.
+    pub layer: Layer,
+    /// How much it matters.
+    pub level: Level,
+    /// When it happened, since 1970.
+    pub time: Duration,
+    /// The thread in which it happened.
+    pub thread: String,
+    /// Where in our source.
+    pub file: &'static str,
+    /// The line there.
+    pub line: u32,
+    /// What happened, without the fields.
+    pub message: String,
+    /// With whom, and why.
+    pub fields: Vec<(&'static str, Value)>,
+    pub(super) site: Identifier,
+}
+
+impl Record {
+    pub(super) fn of(event: &Event<'_>, layer: Layer) -> Self {
+        let metadata = event.metadata();
+        let mut record = Self {
+            layer,
+            level: *metadata.level(),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            thread: std::thread::current().name().unwrap_or("?").to_owned(),
+            file: metadata.file().unwrap_or("?"),
+            line: metadata.line().unwrap_or(0),
+            message: String::new(),
+            fields: Vec::new(),
+            site: metadata.callsite(),
+        };
+        event.record(&mut record);
+        record
+    }
+
+    /// The message with the fields.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = self.message.clone();
+        for (at, (name, value)) in self.fields.iter().enumerate() {
+            // Writing to a String does not fail.
+            let _ = write!(text, "{} {name}={value}", if at == 0 { ":" } else { "," });
+        }
+        text
+    }
+
+    /// As a line, without its end.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { time, level, thread, layer, .. } = self;
+        // What a peer says must not look like a line of ours.
+        let text = self.text().replace(['\n', '\r'], " ");
+        format!("{} {level:>5} {thread} {}: {text}", Instant(*time), layer.target())
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > TEXT {
+        let end = (0..=TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+impl Visit for Record {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.fields.push((field.name(), Value::Float(value)));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.fields.push((field.name(), Value::Signed(value)));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.fields.push((field.name(), Value::Unsigned(value)));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.fields.push((field.name(), Value::Bool(value)));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.push((field.name(), Value::Text(shortened(value.to_owned()))));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = shortened(format!("{value:?}"));
+        if field.name() == "message" {
+            self.message = text;
+        } else {
+            self.fields.push((field.name(), Value::Text(text)));
+        }
+    }
+}
