@@ -23,6 +23,9 @@
         RemoteProtocolError   the peer did
           DecodeError         also ValueError; reading, offset
       QueryError              a queryable answered with an error; payload, encoding
+      PayloadError            also ValueError; key, encoding, schema, path, offset
+        UnknownEncoding       no codec reads it; known
+        SchemaMismatch        a value of something else; expected
 
 Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireError`.
 """
@@ -46,14 +49,17 @@ __all__ = [
     "KeyExprError",
     "LinkClosed",
     "LocalProtocolError",
+    "PayloadError",
     "ProtocolError",
     "QueryError",
     "QueueFull",
     "RemoteProtocolError",
     "RowError",
+    "SchemaMismatch",
     "SessionClosed",
     "TimedOut",
     "TransportError",
+    "UnknownEncoding",
     "UnknownPeer",
     "Unreachable",
     "UsageError",
@@ -210,3 +216,39 @@ class QueryError(ZwireError):
     _fields = ("payload", "encoding")
     payload: bytes | None
     encoding: str | None
+
+
+class PayloadError(ZwireError, ValueError):
+    """A payload that is no value of its model, or a value that the encoding has no form for.
+
+    ``key`` is where it was published, ``encoding`` and ``schema`` are what it says it is. ``path`` names the
+    part of the value, such as ``pose.points[3].x``, ``offset`` the byte of the payload; both are ``None``
+    where nobody knows.
+    """
+
+    _fields: tuple[str, ...] = ("key", "encoding", "schema", "path", "offset")
+    key: str | None
+    encoding: str | None
+    schema: str | None
+    path: str | None
+    offset: int | None
+
+
+class UnknownEncoding(PayloadError):
+    """An encoding that no codec reads; ``known`` lists those that one does, the rest is as in the parent.
+
+    ``path`` and ``offset`` are ``None``; ``key``, ``encoding`` and ``schema`` say whose it is.
+    """
+
+    _fields = (*PayloadError._fields, "known")
+    known: list[str] | None
+
+
+class SchemaMismatch(PayloadError):
+    """A payload whose ``schema`` is not the ``expected`` one; nothing of it was decoded.
+
+    ``path`` and ``offset`` are ``None``; ``key`` and ``encoding`` say whose it is.
+    """
+
+    _fields = (*PayloadError._fields, "expected")
+    expected: str | None

@@ -17,6 +17,7 @@ BUILTIN = {
     "TimedOut": TimeoutError,
     "UnknownPeer": LookupError,
     "DecodeError": ValueError,
+    "PayloadError": ValueError,
 }
 
 

@@ -16,7 +16,20 @@ PACKAGE = Path(zwire.__file__).parent
 SPARK = PACKAGE / "spark"
 
 # What a process that only imports us must not have paid for.
-HEAVY = ("pyarrow", "pyspark", "pandas", "numpy", "matplotlib", "asyncio", "multiprocessing")
+HEAVY = (
+    "asyncio",
+    "cbor2",
+    "google",
+    "matplotlib",
+    "msgpack",
+    "msgspec",
+    "multiprocessing",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "pyspark",
+)
 
 PROBE = """
 import json, os, sys, time
@@ -57,7 +70,7 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh"])
+@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh", "zwire.typed"])
 def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
     seen = probe(module)
     assert module in seen["modules"], "the guard has imported something else"

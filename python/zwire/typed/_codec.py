@@ -1,0 +1,80 @@
+"""What a codec is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from zwire.typed._shape import is_model_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from zwire.zenoh import ZBytes
+
+__all__ = ["Codec", "schema_name"]
+
+
+def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
+    """Give the name that a model has in the schema of an encoding.
+
+    That is its ``__schema_name__`` if it has one, the full name of a message of protobuf, and otherwise the
+    name of the class without its module; types that are no model, such as ``dict`` or ``list[int]``, have
+    none.
+    """
+    name = getattr(model, "__schema_name__", None)
+    if isinstance(name, str):
+        return name
+    if is_model_of("google.protobuf.message", "Message", model):
+        return str(model.DESCRIPTOR.full_name)
+    if not isinstance(model, type) or model.__module__ == "builtins":
+        return None
+    own = (
+        "__dataclass_fields__",
+        "__pydantic_validator__",
+        "__struct_fields__",
+        "__required_keys__",
+        "_fields",
+    )
+    return model.__name__ if any(hasattr(model, name) for name in own) else None
+
+
+class Codec(ABC):
+    """How values travel under an encoding.
+
+    A codec of a program derives from this, sets ``name`` and ``encoding`` and has ``encode`` and ``decode``;
+    :func:`register` makes it known.
+    """
+
+    name: str
+    """For ``codec="json"``."""
+    encoding: str
+    """What it writes, without a schema: ``application/json``."""
+    also: tuple[str, ...] = ()
+    """Further encodings that it reads."""
+
+    def check(self, model: Any) -> None:  # noqa: ANN401, B027 - most codecs of programs take what they get
+        """Refuse a model that this codec has no form for, at the declaration.
+
+        Raises:
+            TypeError: It has none.
+        """
+
+    def schema(self, model: Any) -> str | None:  # noqa: ANN401
+        """Give the schema that is written for a model and expected of it; ``None`` is none."""
+        return schema_name(model)
+
+    def accepts(self, schema: str | None, expected: str | None) -> bool:
+        """Say whether a payload of a schema is read where another one is expected.
+
+        A payload without one is read: most publishers of other languages set none.
+        """
+        return schema is None or expected is None or schema == expected
+
+    @abstractmethod
+    def encode(self, value: Any, model: Any) -> Buffer | str:  # noqa: ANN401
+        """Write a value of the model. Whatever this raises becomes a ``PayloadError``."""
+
+    @abstractmethod
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        """Read a value of the model from a buffer. Whatever this raises becomes a ``PayloadError``."""

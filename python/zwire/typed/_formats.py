@@ -1,0 +1,416 @@
+"""The codecs that are there from the beginning.
+
+Libraries are imported on first use; without one its codec says which extra has it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from zwire.typed import _shape
+from zwire.typed._codec import Codec
+from zwire.typed._serialized import form
+from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, check_tree, wanted
+from zwire.zenoh import ZBytes, ext
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from typing_extensions import Buffer
+
+    from zwire.typed._tree import Converter
+
+__all__ = ["CODECS", "default_codec", "is_raw", "raw"]
+
+_RAW = (bytes, bytearray, memoryview, ZBytes)
+
+
+def _library(name: str, extra: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{name} is not installed: pip install 'zwire[{extra}]'", name=name) from error
+
+
+def is_raw(model: Any) -> bool:  # noqa: ANN401
+    """Say whether a model is the bytes of a payload themselves, whatever their encoding."""
+    return any(model is cls for cls in _RAW)
+
+
+def raw(payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+    """Give a payload as one of the types of buffers, without a copy where it is a view."""
+    if model is ZBytes:
+        return payload
+    return memoryview(payload) if model is memoryview else model(payload)
+
+
+def default_codec(model: Any) -> str:  # noqa: ANN401
+    """Name the codec that suits a model."""
+    if is_raw(model):
+        return "bytes"
+    if model is str:
+        return "text"
+    if _is_message(model):
+        return "protobuf"
+    if _is_arrow(model):
+        return "arrow"
+    return "json"
+
+
+def _is_message(model: Any) -> bool:  # noqa: ANN401
+    return _shape.is_model_of("google.protobuf.message", "Message", model)
+
+
+def _is_arrow(model: Any) -> bool:  # noqa: ANN401
+    return _shape.is_model_of("pyarrow", "Table", model) or _shape.is_model_of(
+        "pyarrow", "RecordBatch", model
+    )
+
+
+def _instance(value: Any, model: Any) -> None:  # noqa: ANN401
+    if not isinstance(value, model):
+        raise wanted(model.__name__, value)
+
+
+# ---- Trees ------------------------------------------------------------------------------------------
+
+
+class _TreeCodec(Codec):
+    """Maps, lists and scalars, in whatever bytes."""
+
+    wire: Wire
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if is_raw(model) or _is_arrow(model) or _is_message(model):
+            raise TypeError(f"{model.__name__} has no form in {self.wire.name}")
+        _shape.converter(model, self.wire)
+
+    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
+        return self.write(_shape.converter(model, self.wire).dump(value))
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        shape = _shape.converter(model, self.wire)
+        tree = self.read(payload, shape)
+        check_tree(tree, self.wire)
+        return shape.load(tree)
+
+    def write(self, tree: Any) -> Buffer:  # noqa: ANN401
+        raise NotImplementedError
+
+    def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
+        raise NotImplementedError
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise Misfit(f"{text[:40]} is beyond the numbers of float")
+    return number
+
+
+def _no_constant(text: str) -> None:
+    raise Misfit(f"{text} is no JSON")
+
+
+_WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_READER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+
+
+class JsonCodec(_TreeCodec):
+    """JSON as in RFC 8259, in UTF-8; models of pydantic and msgspec by their own libraries."""
+
+    name = "json"
+    encoding = "application/json"
+    also = ("text/json",)
+    wire = JSON
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if not _is_message(model):
+            super().check(model)
+
+    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
+        if _is_message(model):
+            _instance(value, model)
+            json_format = _library("google.protobuf.json_format", "codecs")
+            return str(json_format.MessageToJson(value, indent=None)).encode()
+        if _shape.is_pydantic(model):
+            _instance(value, model)
+            out: Buffer = _shape.adapter(model).dump_json(value)
+            return out
+        if _shape.is_struct(model):
+            _instance(value, model)
+            written: Buffer = _library("msgspec.json", "msgspec").encode(value)
+            return written
+        return super().encode(value, model)
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        if _is_message(model):
+            json_format = _library("google.protobuf.json_format", "codecs")
+            return json_format.Parse(_text(payload), model(), ignore_unknown_fields=True)
+        if _shape.is_pydantic(model):
+            return _shape.validate(_shape.adapter(model).validate_json, bytes(payload))
+        if _shape.is_struct(model):
+            return _shape.convert(_library("msgspec.json", "msgspec").decode, payload, model)
+        return super().decode(payload, model)
+
+    def write(self, tree: Any) -> bytes:  # noqa: ANN401
+        return _WRITER.encode(tree).encode()
+
+    def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401, ARG002
+        text = _text(payload)
+        try:
+            tree = _READER.decode(text)
+        except json.JSONDecodeError as error:
+            raise Misfit(f"no JSON: {error.msg}", len(text[: error.pos].encode())) from error
+        # An escape can stand for half a character, which no text that is sent on can hold.
+        if "\\ud" in text or "\\uD" in text:
+            _WRITER.encode(tree).encode()
+        return tree
+
+
+def _text(payload: ZBytes) -> str:
+    try:
+        return str(memoryview(payload), "utf-8")
+    except UnicodeDecodeError as error:
+        raise Misfit(f"no UTF-8: {error.reason}", error.start) from error
+
+
+def _refuse(_: object) -> None:
+    raise Misfit("a tag that no model has a place for")
+
+
+# Shared values, with which a few bytes make a tree that has no end or fills the memory; regular expressions
+# and mails, which would be parsed to no purpose.
+_REFUSED_TAGS = dict.fromkeys((25, 28, 29, 35, 36, 256), _refuse)
+
+
+class CborCodec(_TreeCodec):
+    """CBOR as in RFC 8949; times, decimals and UUIDs have their tags."""
+
+    name = "cbor"
+    encoding = "application/cbor"
+    wire = CBOR
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        _library("cbor2", "codecs")
+        super().check(model)
+
+    def write(self, tree: Any) -> bytes:  # noqa: ANN401
+        out: bytes = _library("cbor2", "codecs").dumps(tree)
+        return out
+
+    def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
+        cbor2 = _library("cbor2", "codecs")
+        stream = io.BytesIO(payload)
+        decoder = cbor2.CBORDecoder(
+            stream,
+            max_depth=MAX_DEPTH + 1,
+            semantic_decoders=_REFUSED_TAGS,
+            # Other keys can be chosen so that all of them collide.
+            strict_hashable_types=not shape.free_keys,
+        )
+        tree = decoder.decode()
+        if stream.tell() < len(payload):
+            raise Misfit("bytes after the end", stream.tell())
+        return tree
+
+
+class MsgpackCodec(_TreeCodec):
+    """MessagePack; instants have its extension -1."""
+
+    name = "msgpack"
+    encoding = "application/msgpack"
+    also = ("application/x-msgpack", "application/vnd.msgpack")
+    wire = MSGPACK
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if not _shape.is_struct(model):
+            _library("msgpack", "codecs")
+            super().check(model)
+
+    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
+        if _shape.is_struct(model):
+            _instance(value, model)
+            out: Buffer = _library("msgspec.msgpack", "msgspec").encode(value)
+            return out
+        return super().encode(value, model)
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        if _shape.is_struct(model):
+            return _shape.convert(_library("msgspec.msgpack", "msgspec").decode, payload, model)
+        return super().decode(payload, model)
+
+    def write(self, tree: Any) -> bytes:  # noqa: ANN401
+        out: bytes = _library("msgpack", "codecs").packb(tree, datetime=True)
+        return out
+
+    def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
+        # Lengths that are only claimed are bounded by that of the payload.
+        msgpack = _library("msgpack", "codecs")
+        return msgpack.unpackb(payload, timestamp=3, strict_map_key=not shape.free_keys)
+
+
+# ---- Formats with types of their own ----------------------------------------------------------------
+
+
+class ProtobufCodec(Codec):
+    """Messages of protobuf, whose full names are the schemas."""
+
+    name = "protobuf"
+    encoding = "application/protobuf"
+    also = ("application/x-protobuf", "application/vnd.google.protobuf")
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if not _is_message(model):
+            raise TypeError(f"{_name(model)} is no message class of protobuf")
+
+    def encode(self, value: Any, model: Any) -> bytes:  # noqa: ANN401
+        _instance(value, model)
+        out: bytes = value.SerializeToString()
+        return out
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        return model.FromString(bytes(payload))
+
+
+class ArrowCodec(Codec):
+    """Streams of Arrow IPC, which hold their schema; tables see the payload itself, not a copy.
+
+    Args:
+        validate: Look at every offset and text before a table is handed out. Without, a payload that was
+            made to harm can make whoever reads the table look beyond it.
+    """
+
+    name = "arrow"
+    encoding = "application/vnd.apache.arrow.stream"
+    also = ("application/vnd.apache.arrow.file",)
+
+    def __init__(self, *, validate: bool = True) -> None:
+        """Choose whether payloads are trusted."""
+        self._validate = validate
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if not _is_arrow(model):
+            raise TypeError(f"{_name(model)} is neither a Table nor a RecordBatch of pyarrow")
+
+    def schema(self, model: Any) -> str | None:  # noqa: ANN401, ARG002
+        return None
+
+    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
+        pa = _library("pyarrow", "arrow")
+        _instance(value, model)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, value.schema) as stream:
+            stream.write(value)
+        out: Buffer = sink.getvalue()
+        return out
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        pa = _library("pyarrow", "arrow")
+        buffer = pa.py_buffer(payload)
+        try:
+            is_file = buffer[:6].to_pybytes() == b"ARROW1"
+            table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
+            if self._validate:
+                table.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            raise Misfit(f"no Arrow IPC: {error}") from error
+        if model is pa.Table:
+            return table
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+class SerializedCodec(Codec):
+    """The format of ``zwire.zenoh.ext``; a dataclass is the tuple of its fields."""
+
+    name = "zenoh"
+    encoding = "zenoh/serialized"
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        form(model)
+
+    def encode(self, value: Any, model: Any) -> ZBytes:  # noqa: ANN401
+        return ext.z_serialize(form(model).dump(value))
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        shape = form(model)
+        try:
+            return shape.load(ext.z_deserialize(shape.type, payload))
+        except ext.ZDeserializeError as error:
+            raise Misfit(str(error), error.offset) from error
+
+
+class TextCodec(Codec):
+    """Text in UTF-8."""
+
+    name = "text"
+    encoding = "zenoh/string"
+    also = ("text/plain",)
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if model is not str:
+            raise TypeError(f"{_name(model)} is not str")
+
+    def schema(self, model: Any) -> str | None:  # noqa: ANN401, ARG002
+        return None
+
+    def encode(self, value: Any, model: Any) -> bytes:  # noqa: ANN401
+        _instance(value, model)
+        return str(value).encode()
+
+    def decode(self, payload: ZBytes, model: Any) -> str:  # noqa: ANN401
+        if model is not str:
+            raise Misfit(f"a text is no {_name(model)}")
+        return _text(payload)
+
+
+class BytesCodec(Codec):
+    """Bytes as they are."""
+
+    name = "bytes"
+    encoding = "zenoh/bytes"
+    also: tuple[str, ...] = ("application/octet-stream",)
+
+    def check(self, model: Any) -> None:  # noqa: ANN401
+        if not is_raw(model):
+            raise TypeError(f"{_name(model)} is none of bytes, bytearray, memoryview and ZBytes")
+
+    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401, ARG002
+        # Any buffer will do: put looks at it itself.
+        out: Buffer = value
+        return out
+
+    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        if not is_raw(model):
+            raise Misfit(f"bytes are no {_name(model)}")
+        return raw(payload, model)
+
+
+class CdrCodec(BytesCodec):
+    """CDR, as ROS 2 and DDS write it, handed on as it is; the schema is the name of the type."""
+
+    name = "cdr"
+    encoding = "application/cdr"
+    also: tuple[str, ...] = ()
+
+
+def _name(model: Any) -> str:  # noqa: ANN401
+    return getattr(model, "__name__", str(model))
+
+
+CODECS: tuple[Codec, ...] = (
+    JsonCodec(),
+    CborCodec(),
+    MsgpackCodec(),
+    ProtobufCodec(),
+    ArrowCodec(),
+    SerializedCodec(),
+    TextCodec(),
+    CdrCodec(),
+    BytesCodec(),
+)

@@ -1,0 +1,51 @@
+"""Handlers of values as handlers of what they arrive in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zwire.zenoh.handlers import BatchCallback, Callback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zwire.zenoh import handlers
+
+    AnyChannel: TypeAlias = (
+        handlers.DefaultHandler[Any]
+        | handlers.FifoChannel[Any]
+        | handlers.RingChannel[Any]
+        | handlers.Channel[Any]
+        | handlers.LatestChannel[Any]
+    )
+
+__all__ = ["wrap"]
+
+
+def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
+    """Make a callback of values one of samples or queries; a channel stays what it is.
+
+    ``read`` gives ``None`` for what the callback is not to get.
+    """
+    if not callable(handler):
+        return handler
+    # Inside of a Callback, so that what it says about threads, errors and the end holds.
+    call = handler.callback if isinstance(handler, Callback | BatchCallback) else handler
+
+    def deliver(item: Any) -> None:  # noqa: ANN401
+        value = read(item)
+        if value is not None:
+            call(value)
+
+    def deliver_many(items: list[Any]) -> None:
+        values = [value for item in items if (value := read(item)) is not None]
+        if values:
+            call(values)
+
+    if isinstance(handler, BatchCallback):
+        return BatchCallback(
+            deliver_many, handler.drop, max_items=handler.max_items, on_error=handler.on_error
+        )
+    if isinstance(handler, Callback):
+        return Callback(deliver, handler.drop, indirect=handler.indirect, on_error=handler.on_error)
+    return deliver

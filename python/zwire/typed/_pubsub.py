@@ -1,0 +1,442 @@
+"""Publishers and subscribers of values."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast, overload
+
+from zwire.errors import PayloadError
+from zwire.typed._handling import wrap
+from zwire.typed._values import Reader, Writer
+from zwire.zenoh import SampleKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Buffer, Unpack
+
+    from zwire import zenoh
+    from zwire.typed._codec import Codec
+    from zwire.typed._handling import AnyChannel
+    from zwire.typed._registry import Registry
+    from zwire.zenoh import handlers
+
+__all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
+
+T = TypeVar("T")
+
+
+class PublisherOptions(TypedDict, total=False):
+    """What ``Session.declare_publisher`` takes as well."""
+
+    congestion_control: zenoh.CongestionControl | None
+    priority: zenoh.Priority | None
+    express: bool | None
+    reliability: zenoh.Reliability | None
+    allowed_destination: zenoh.Locality | None
+
+
+class PutOptions(TypedDict, total=False):
+    """What ``Session.put`` takes as well."""
+
+    congestion_control: zenoh.CongestionControl | None
+    priority: zenoh.Priority | None
+    express: bool | None
+    attachment: Buffer | str | None
+    timestamp: zenoh.Timestamp | None
+    allowed_destination: zenoh.Locality | None
+    source_info: zenoh.SourceInfo | None
+
+
+class SubscriberOptions(TypedDict, total=False):
+    """What ``Session.declare_subscriber`` takes as well."""
+
+    allowed_origin: zenoh.Locality | None
+
+
+class Publisher(Generic[T]):
+    """Publishes values of one model on one key; made by :func:`publisher`. A context manager."""
+
+    def __init__(self, raw: zenoh.Publisher, writer: Writer[T]) -> None:
+        """Write what goes through a declared publisher."""
+        self._raw = raw
+        self._writer = writer
+
+    def put(
+        self,
+        value: T,
+        *,
+        attachment: Buffer | str | None = None,
+        timestamp: zenoh.Timestamp | None = None,
+        source_info: zenoh.SourceInfo | None = None,
+    ) -> None:
+        """Publish a value.
+
+        Raises:
+            PayloadError: It, or a part of it, has no form; nothing was published.
+            ZwireError: What ``zenoh.Publisher.put`` raises.
+        """
+        payload = self._writer.write(value, self._raw.key_expr)
+        self._raw.put(
+            payload,
+            encoding=self._writer.encoding,
+            attachment=attachment,
+            timestamp=timestamp,
+            source_info=source_info,
+        )
+
+    def delete(
+        self,
+        *,
+        attachment: Buffer | str | None = None,
+        timestamp: zenoh.Timestamp | None = None,
+        source_info: zenoh.SourceInfo | None = None,
+    ) -> None:
+        """Publish that there is no value any more."""
+        self._raw.delete(attachment=attachment, timestamp=timestamp, source_info=source_info)
+
+    @property
+    def raw(self) -> zenoh.Publisher:
+        """The publisher of payloads that this one goes through."""
+        return self._raw
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key."""
+        return self._raw.key_expr
+
+    @property
+    def encoding(self) -> zenoh.Encoding:
+        """The encoding of every value, with the schema."""
+        return self._writer.encoding
+
+    @property
+    def matching_status(self) -> zenoh.MatchingStatus:
+        """Whether anybody subscribes."""
+        return self._raw.matching_status
+
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait for subscribers, as ``zenoh.Publisher.wait_matching``; ``timeout`` in seconds."""
+        self._raw.wait_matching(n, timeout)
+
+    def undeclare(self) -> None:
+        """End it."""
+        self._raw.undeclare()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undeclare()
+
+
+class Message(Generic[T]):
+    """A value that has arrived, or why there is none."""
+
+    __slots__ = ("_error", "_value", "sample")
+
+    sample: zenoh.Sample
+    """What it came as."""
+
+    def __init__(self, sample: zenoh.Sample, value: T | None, error: PayloadError | None) -> None:
+        """Keep what was made of a sample."""
+        self.sample = sample
+        self._value = value
+        self._error = error
+
+    @property
+    def value(self) -> T:
+        """The value.
+
+        Raises:
+            PayloadError: The payload is none of the model; or this is a deletion, which has none.
+        """
+        if self._error is not None:
+            raise self._error
+        if self.deleted:
+            key = str(self.sample.key_expr)
+            raise PayloadError(f"{key}: was deleted, which has no value", key=key)
+        return cast("T", self._value)
+
+    @property
+    def error(self) -> PayloadError | None:
+        """Why there is no value; ``None`` if there is one, and for a deletion."""
+        return self._error
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it says that there is no value any more."""
+        return self.sample.kind == SampleKind.DELETE
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key that it was published on."""
+        return self.sample.key_expr
+
+    @property
+    def timestamp(self) -> zenoh.Timestamp | None:
+        """When, if anybody has said so."""
+        return self.sample.timestamp
+
+    def __repr__(self) -> str:
+        what = "deleted" if self.deleted else repr(self._error or self._value)
+        return f"Message({self.key_expr}, {what})"
+
+
+class Subscription(Generic[T]):
+    """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
+
+    def __init__(self, reader: Reader[T], on_error: Callable[[Message[T]], object] | None) -> None:
+        """Read samples of what is yet to be declared."""
+        self._reader = reader
+        self._on_error = on_error
+        self._failed = 0
+        self._lock = threading.Lock()
+        self._declared: zenoh.Subscriber[Any]
+
+    @property
+    def raw(self) -> zenoh.Subscriber[Any]:
+        """The subscriber to samples that this one goes through."""
+        return self._declared
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return self._declared.key_expr
+
+    @property
+    def failed(self) -> int:
+        """Payloads so far that were no values of the model."""
+        return self._failed
+
+    @property
+    def dropped(self) -> int:
+        """Samples so far that found the queue full."""
+        return self._declared.dropped
+
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it, as ``zenoh.Subscriber``; ``timeout`` in seconds."""
+        self._declared.wait_ready(timeout)
+
+    def undeclare(self) -> None:
+        """End it."""
+        self._declared.undeclare()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undeclare()
+
+    def _message(self, sample: zenoh.Sample) -> Message[T] | None:
+        """Read a sample; ``None`` if it went to ``on_error``."""
+        if sample.kind == SampleKind.DELETE:
+            return Message(sample, None, None)
+        try:
+            return Message(sample, self._reader.read(sample.payload, sample.encoding, sample.key_expr), None)
+        except PayloadError as error:
+            with self._lock:
+                self._failed += 1
+            message: Message[T] = Message(sample, None, error)
+        if self._on_error is None:
+            return message
+        self._on_error(message)
+        return None
+
+    def _declare(
+        self,
+        session: zenoh.Session,
+        key_expr: zenoh.KeyExpr | str,
+        handler: Any,  # noqa: ANN401
+        options: SubscriberOptions,
+    ) -> Self:
+        self._declared = session.declare_subscriber(key_expr, handler, **options)
+        return self
+
+
+class Subscriber(Subscription[T]):
+    """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
+
+    Iterating gives messages until it is undeclared or its session closes.
+    """
+
+    def recv(self, timeout: float | None = None) -> Message[T]:
+        """Wait for a message.
+
+        Args:
+            timeout: Seconds; ``None`` is for ever.
+
+        Raises:
+            TimedOut: None came in time.
+            ZwireError: What ``zenoh.Subscriber.recv`` raises.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            message = self._message(self._declared.recv(timeout))
+            if message is not None:
+                return message
+            if deadline is not None:
+                timeout = max(0.0, deadline - time.monotonic())
+
+    def try_recv(self) -> Message[T] | None:
+        """Take a message if one is there."""
+        while (sample := self._declared.try_recv()) is not None:
+            message = self._message(sample)
+            if message is not None:
+                return message
+        return None
+
+    def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
+        """Wait for a message, and take those that are there as well.
+
+        Those that go to ``on_error`` count as items: the list can be shorter, and empty.
+
+        Raises:
+            TimedOut: None came in time.
+        """
+        messages = (self._message(sample) for sample in self._declared.recv_many(max_items, timeout))
+        return [message for message in messages if message is not None]
+
+    def values(self) -> Iterator[T]:
+        """Iterate over values alone: deletions are left out.
+
+        A payload that is none of the model raises; so as to go on after that, have an ``on_error``.
+
+        Raises:
+            PayloadError: See above.
+        """
+        for message in self:
+            if not message.deleted:
+                yield message.value
+
+    def __iter__(self) -> Iterator[Message[T]]:
+        for sample in self._declared:
+            message = self._message(sample)
+            if message is not None:
+                yield message
+
+
+def publisher(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    codec: Codec | str | None = None,
+    *,
+    schema: str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[PublisherOptions],
+) -> Publisher[T]:
+    """Declare a publisher of values.
+
+    Args:
+        session: Where.
+        key_expr: The key.
+        model: The type of the values: a dataclass, a model of pydantic or msgspec, a TypedDict, a message
+            class of protobuf, a ``Table`` or ``RecordBatch`` of pyarrow, or a plain type such as ``dict``.
+        codec: One, or the name of one; by default the one that suits the model, which is JSON for most.
+        schema: What to write into the schema of the encoding instead of the model's own; ``""`` is none.
+        registry: Where codecs are looked up by name, if not in that of the process.
+        options: Those of ``Session.declare_publisher``.
+
+    Raises:
+        TypeError: The model, or a part of it, has no form under that codec.
+        ValueError: No codec has that name.
+        ImportError: A library that the codec needs is not installed; the message names the extra.
+    """
+    writer = Writer(model, codec, schema, registry)
+    return Publisher(session.declare_publisher(key_expr, encoding=writer.encoding, **options), writer)
+
+
+def put(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    value: T,
+    model: type[T] | None = None,
+    codec: Codec | str | None = None,
+    *,
+    schema: str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[PutOptions],
+) -> None:
+    """Publish one value; the parameters are those of :func:`publisher` and of ``Session.put``.
+
+    ``model`` is the class of the value, unless said otherwise.
+
+    Raises:
+        PayloadError: The value, or a part of it, has no form; nothing was published.
+    """
+    writer: Writer[Any] = Writer(type(value) if model is None else model, codec, schema, registry)
+    session.put(key_expr, writer.write(value, key_expr), encoding=writer.encoding, **options)
+
+
+@overload
+def subscriber(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    handler: AnyChannel | None = None,
+    *,
+    codec: Codec | str | None = None,
+    schema: str | None = None,
+    on_error: Callable[[Message[T]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[SubscriberOptions],
+) -> Subscriber[T]: ...
+@overload
+def subscriber(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    handler: Callable[[Message[T]], object] | handlers.BatchCallback[Message[T]],
+    *,
+    codec: Codec | str | None = None,
+    schema: str | None = None,
+    on_error: Callable[[Message[T]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[SubscriberOptions],
+) -> Subscription[T]: ...
+def subscriber(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    handler: AnyChannel | Callable[[Message[T]], object] | handlers.BatchCallback[Message[T]] | None = None,
+    *,
+    codec: Codec | str | None = None,
+    schema: str | None = None,
+    on_error: Callable[[Message[T]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[SubscriberOptions],
+) -> Subscription[T]:
+    """Declare a subscriber to values.
+
+    A payload is read by the codec of its encoding, whatever its publisher has chosen. One that is no value of
+    the model is counted in ``failed``, and ends nothing: its message has an ``error``, which its ``value``
+    raises.
+
+    Args:
+        session: Where.
+        key_expr: What to subscribe to.
+        model: The type of the values, as for :func:`publisher`; ``bytes``, ``memoryview`` and ``ZBytes`` are
+            payloads themselves, of any encoding.
+        handler: A channel of ``zenoh.handlers``, or who is called with each message.
+        codec: What payloads are taken for that do not say what they are (``zenoh/bytes``).
+        schema: What to expect instead of the model's own schema; ``"*"`` is any. A payload without one is
+            always read.
+        on_error: Who gets messages with an ``error``, instead of ``handler`` or ``recv``, in the same thread.
+        registry: Where codecs are looked up, if not in that of the process.
+        options: Those of ``Session.declare_subscriber``.
+
+    Raises:
+        TypeError: The model, or a part of it, has no form under that codec.
+        ValueError: No codec has that name.
+    """
+    reader = Reader(model, codec, schema, registry)
+    subscription: Subscription[T] = (Subscription if callable(handler) else Subscriber)(reader, on_error)
+    inner = wrap(handler, subscription._message)  # noqa: SLF001
+    return subscription._declare(session, key_expr, inner, options)  # noqa: SLF001

@@ -1,0 +1,124 @@
+"""Which codec is whose."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+from zwire.errors import UnknownEncoding
+from zwire.typed._formats import CODECS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zwire.typed._codec import Codec
+    from zwire.zenoh import Encoding
+
+__all__ = ["Registry", "register", "registry"]
+
+_ADVICE = {
+    "application/python-serialized-object": (
+        "pickles are not decoded, since reading one runs whatever code its sender wants"
+    ),
+}
+
+
+class Registry:
+    """Codecs by encoding, with or without a schema. What is registered last wins.
+
+    Args:
+        parent: Where to look for what is not here; without one nothing else is known.
+    """
+
+    def __init__(self, parent: Registry | None = None) -> None:
+        """Begin without codecs of its own."""
+        self._parent = parent
+        self._lock = threading.Lock()
+        self._by_encoding: dict[str, Codec] = {}
+        self._changes = 0
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever the answers may."""
+        return self._changes + (self._parent.version if self._parent else 0)
+
+    def register(self, encoding: Encoding | str, codec: Codec) -> None:
+        """Read payloads of an encoding by a codec, instead of what has read them so far.
+
+        An encoding with a schema, ``"application/json;fleet.Position"``, is for payloads of that schema only,
+        and goes before one without.
+        """
+        text = str(encoding)
+        if not text.partition(";")[0]:
+            raise ValueError("an encoding has a name")
+        with self._lock:
+            self._by_encoding[text] = codec
+            self._changes += 1
+
+    def find(self, encoding: str, schema: str | None = None) -> Codec:
+        """Give the codec of an encoding.
+
+        Raises:
+            UnknownEncoding: There is none.
+        """
+        at: Registry | None = self
+        while at is not None:
+            for text in (f"{encoding};{schema}", encoding) if schema is not None else (encoding,):
+                if codec := at._by_encoding.get(text):  # noqa: SLF001 - one of its kind
+                    return codec
+            at = at._parent  # noqa: SLF001 - the same
+        known = self.known()
+        advice = _ADVICE.get(encoding, f"known are {', '.join(known)}")
+        # An encoding of a peer can have any length.
+        raise UnknownEncoding(
+            f"no codec reads {encoding[:100]}: {advice}", encoding=encoding, schema=schema, known=known
+        )
+
+    def named(self, name: str) -> Codec:
+        """Give the codec of a name, such as ``"json"``.
+
+        Raises:
+            ValueError: There is none.
+        """
+        names: dict[str, Codec] = {}
+        for codec in self._codecs():
+            names.setdefault(codec.name, codec)
+        if name not in names:
+            raise ValueError(f"no codec is called {name!r}: there are {', '.join(sorted(names))}")
+        return names[name]
+
+    def takes(self, model: Any) -> bool:  # noqa: ANN401
+        """Say whether any codec has a form for a model."""
+        for codec in self._codecs():
+            with contextlib.suppress(TypeError, ImportError):
+                codec.check(model)
+                return True
+        return False
+
+    def known(self) -> list[str]:
+        """List the encodings that there are codecs for."""
+        inherited: Iterable[str] = self._parent.known() if self._parent else ()
+        return sorted({*self._by_encoding, *inherited})
+
+    def _codecs(self) -> list[Codec]:
+        with self._lock:
+            own = list(reversed(self._by_encoding.values()))
+        return own + (self._parent._codecs() if self._parent else [])  # noqa: SLF001 - one of its kind
+
+
+def _built_in() -> Registry:
+    built_in = Registry()
+    for codec in CODECS:
+        for encoding in (codec.encoding, *codec.also):
+            built_in.register(encoding, codec)
+    return built_in
+
+
+registry = Registry(_built_in())
+"""What :func:`register` adds to, and everything uses that is given no other."""
+
+
+def register(encoding: Encoding | str, codec: Codec) -> None:
+    """Read payloads of an encoding by a codec in this process; see :meth:`Registry.register`."""
+    registry.register(encoding, codec)

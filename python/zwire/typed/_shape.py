@@ -1,0 +1,509 @@
+"""Which trees the types of a model have: types with parts, and models of other libraries."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+import types
+import typing
+from collections import abc
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from zwire.typed._tree import Converter, Misfit, Wire, enumeration, kind, literal, scalars, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["adapter", "convert", "converter", "is_model_of", "is_pydantic", "is_struct", "validate"]
+
+_LISTS: dict[Any, Any] = {
+    list: list,
+    abc.Sequence: list,
+    abc.Iterable: list,
+    abc.Collection: list,
+    set: set,
+    abc.Set: frozenset,
+    frozenset: frozenset,
+}
+_MAPS = (dict, abc.Mapping, abc.MutableMapping)
+
+
+@lru_cache(maxsize=1024)
+def converter(model: Any, wire: Wire) -> Converter:  # noqa: ANN401 - any annotation
+    """Work out how values of a type travel.
+
+    Raises:
+        TypeError: It, or a part of it, has no form.
+    """
+    compiler = _Compiler(wire)
+    made = compiler.of(model)
+    return dataclasses.replace(made, free_keys=compiler.free_keys)
+
+
+def is_model_of(library: str, cls: str, model: Any) -> bool:  # noqa: ANN401
+    """Say whether a model is a class derived from one of a library, which stays unloaded if it is not yet."""
+    module = sys.modules.get(library)
+    base = getattr(module, cls, None)
+    return isinstance(base, type) and isinstance(model, type) and issubclass(model, base)
+
+
+def is_pydantic(model: Any) -> bool:  # noqa: ANN401
+    """Say whether pydantic has made this class: a model or one of its dataclasses."""
+    return isinstance(model, type) and hasattr(model, "__pydantic_validator__")
+
+
+def is_struct(model: Any) -> bool:  # noqa: ANN401
+    """Say whether it is a Struct of msgspec."""
+    return is_model_of("msgspec", "Struct", model)
+
+
+def is_typed_dict(model: Any) -> bool:  # noqa: ANN401
+    """Say whether it is a TypedDict, of typing or of typing_extensions."""
+    return isinstance(model, type) and issubclass(model, dict) and hasattr(model, "__required_keys__")
+
+
+class _Compiler:
+    """Makes converters; a type that contains itself finds the one that is being made."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.scalars = scalars(wire)
+        self.made: dict[Any, Converter] = {}
+        self.free_keys = False
+
+    def of(self, tp: Any) -> Converter:  # noqa: ANN401
+        if tp is None:
+            tp = type(None)
+        if tp in self.scalars:
+            return self.scalars[tp]
+        if tp is Any or tp is object:
+            return Converter(lambda value: value, self.any, ())
+        if isinstance(tp, type) and not isinstance(tp, types.GenericAlias):
+            return self.cls(tp)
+        origin, arguments = typing.get_origin(tp), typing.get_args(tp)
+        if origin is typing.Annotated:
+            return self.of(arguments[0])
+        if origin is typing.Literal:
+            return literal(arguments)
+        if origin in (typing.Union, types.UnionType):
+            return self.union(tp, [self.of(member) for member in arguments])
+        if origin in _LISTS:
+            return self.items(_LISTS[origin], self.of(arguments[0]))
+        if origin is tuple:
+            if len(arguments) == 2 and arguments[1] is Ellipsis:
+                return self.items(tuple, self.of(arguments[0]))
+            return self.record(tuple, [self.of(item) for item in arguments])
+        if origin in _MAPS:
+            return self.mapping(arguments[0], self.of(arguments[1]))
+        if isinstance(tp, typing.NewType):
+            return self.of(tp.__supertype__)
+        raise TypeError(f"{tp} has no form in {self.wire.name}")
+
+    def cls(self, cls: Any) -> Converter:  # noqa: ANN401
+        if cls in self.made:
+            return self.made[cls]
+        if is_pydantic(cls):
+            return self.made.setdefault(cls, self.pydantic(cls))
+        if is_struct(cls):
+            return self.made.setdefault(cls, self.struct(cls))
+        if dataclasses.is_dataclass(cls):
+            return self.fields(cls)
+        if is_typed_dict(cls):
+            return self.typed_dict(cls)
+        if issubclass(cls, Enum):
+            return self.made.setdefault(cls, enumeration(cls))
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            hints = _hints(cls)
+            return self.record(cls, [self.of(hints.get(name, Any)) for name in cls._fields])
+        if cls in _LISTS:
+            return self.items(_LISTS[cls], self.of(Any))
+        if cls is tuple:
+            return self.items(tuple, self.of(Any))
+        if cls in _MAPS:
+            return self.mapping(Any, self.of(Any))
+        raise TypeError(f"{cls.__module__}.{cls.__qualname__} has no form in {self.wire.name}")
+
+    # ---- Parts --------------------------------------------------------------------------------------
+
+    def items(self, make: Any, item: Converter) -> Converter:  # noqa: ANN401
+        def each(step: Any, values: Iterable[Any]) -> list[Any]:  # noqa: ANN401
+            out: list[Any] = []
+            try:
+                for value in values:
+                    out.append(step(value))  # noqa: PERF401 - the length says where it failed
+            except Misfit as problem:
+                problem.steps.append(len(out))
+                raise
+            return out
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            if type(value) is not list and type(value) is not tuple:
+                raise wanted("list", value)
+            out = each(item.load, value)
+            return out if make is list else make(out)
+
+        def dump(value: Any) -> list[Any]:  # noqa: ANN401
+            # An array of numpy is iterable as well; a text would be a list of letters.
+            if isinstance(value, str | bytes | bytearray | dict) or not isinstance(value, abc.Iterable):
+                raise wanted("list", value)
+            return each(item.dump, value)
+
+        return Converter(load, dump, ("list", "tuple"))
+
+    def record(self, make: Any, parts: list[Converter]) -> Converter:  # noqa: ANN401
+        def each(values: Any, step: str) -> list[Any]:  # noqa: ANN401
+            if not isinstance(values, list | tuple):
+                raise wanted("list", values)
+            if len(values) != len(parts):
+                raise Misfit(f"{len(parts)} items expected, not {len(values)}")
+            out: list[Any] = []
+            try:
+                for part, value in zip(parts, values, strict=True):
+                    out.append(getattr(part, step)(value))
+            except Misfit as problem:
+                problem.steps.append(len(out))
+                raise
+            return out
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            out = each(value, "load")
+            return tuple(out) if make is tuple else make(*out)
+
+        return Converter(load, lambda value: each(value, "dump"), ("list", "tuple"))
+
+    def mapping(self, key_type: Any, item: Converter) -> Converter:  # noqa: ANN401
+        key = self.key(key_type)
+
+        def load(value: Any) -> dict[Any, Any]:  # noqa: ANN401
+            if type(value) is not dict:
+                raise wanted("map", value)
+            return each(value, key.load, item.load)
+
+        def dump(value: Any) -> dict[Any, Any]:  # noqa: ANN401
+            if not isinstance(value, abc.Mapping):
+                raise wanted("map", value)
+            return each(value, key.dump, item.dump)
+
+        def each(value: Any, of_key: Any, of_item: Any) -> dict[Any, Any]:  # noqa: ANN401
+            out: dict[Any, Any] = {}
+            name = None
+            try:
+                for name, part in value.items():
+                    out[of_key(name)] = of_item(part)
+            except Misfit as problem:
+                problem.steps.append(str(name)[:40])
+                raise
+            return out
+
+        return Converter(load, dump, ("dict",))
+
+    def key(self, tp: Any) -> Converter:  # noqa: ANN401
+        """Give the converter of the keys of a map: texts, wherever the wire or the model leaves it open."""
+        inner = self.of(tp)
+        if tp is Any or tp is object:
+            return Converter(lambda value: value, self.any_key, ("str",))
+        if inner.kinds == ("str",):
+            return inner
+        if tp is UUID:
+            self.free_keys |= UUID in self.wire.native
+            return inner
+        if inner.kinds != ("int",):
+            raise TypeError(f"{tp} has no form as a key in {self.wire.name}")
+        if not self.wire.text_keys:
+            self.free_keys = True
+            return inner
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            # Not int() alone, which also takes blanks, underscores and digits of other scripts.
+            if type(value) is str and value.isascii() and value.removeprefix("-").isdigit():
+                return inner.load(int(value))
+            raise Misfit(f"{str(value)[:40]!r} is no int")
+
+        return Converter(load, lambda value: str(inner.dump(value)), ("str",))
+
+    def union(self, tp: Any, members: list[Converter]) -> Converter:  # noqa: ANN401
+        """Choose by the type of the plain value alone, so that nothing is ever read twice."""
+        by_kind: dict[str, list[Converter]] = {}
+        fallback: list[Converter] = []
+        for member in members:
+            for name in member.kinds:
+                by_kind.setdefault(name, []).append(member)
+            if not member.kinds:
+                fallback.append(member)
+        for name, several in by_kind.items():
+            # An int is rather an int than a float.
+            several.sort(key=lambda member: member.kinds.index(name))
+            if name == "list" and len(several) > 1:
+                raise TypeError(f"{tp}: two kinds of lists cannot be told apart")
+        tag = _tag(tp, by_kind.get("dict", []))
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            found = by_kind.get(type(value).__name__, fallback)
+            if tag and type(value) is dict:
+                return tag_load(value)
+            for member in found[:-1]:
+                try:
+                    return member.load(value)
+                except Misfit:
+                    continue
+            if not found:
+                raise Misfit(f"{kind(value)} is none of {_name(tp)}")
+            return found[-1].load(value)
+
+        def tag_load(value: dict[Any, Any]) -> Any:  # noqa: ANN401
+            name, of_choice = tag  # type: ignore[misc]
+            choice = value.get(name)
+            member = of_choice.get(choice) if isinstance(choice, str | int) else None
+            if member is None:
+                problem = Misfit(f"{str(choice)[:40]!r} is none of {', '.join(map(repr, of_choice))}")
+                problem.steps.append(name)
+                raise problem
+            return member.load(value)
+
+        def dump(value: Any) -> Any:  # noqa: ANN401
+            inner = None
+            own = type(value).__name__
+            for member in sorted(members, key=lambda member: member.kinds[:1] != (own,)):
+                try:
+                    return member.dump(value)
+                except Misfit as problem:
+                    if problem.steps:
+                        inner = problem
+            raise inner or Misfit(f"{kind(value)} is none of {_name(tp)}")
+
+        return Converter(load, dump, tuple(by_kind) if not fallback else ())
+
+    # ---- Classes ------------------------------------------------------------------------------------
+
+    def fields(self, cls: Any) -> Converter:  # noqa: ANN401
+        hints = _hints(cls)
+        made = self.made[cls] = _pending(hints)
+        named = [item for item in dataclasses.fields(cls) if item.init]
+        parts = {item.name: self.of(hints[item.name]) for item in named}
+        required = [
+            item.name
+            for item in named
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+        ]
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            values = _load_named(value, parts, required)
+            try:
+                return cls(**values)
+            except (ValueError, TypeError) as error:
+                # What __post_init__ has to say.
+                raise Misfit(str(error)) from error
+
+        def dump(value: Any) -> dict[str, Any]:  # noqa: ANN401
+            if not isinstance(value, cls):
+                raise wanted(cls.__name__, value)
+            return _dump_named(((name, getattr(value, name)) for name in parts), parts)
+
+        made.load, made.dump = load, dump
+        return made
+
+    def typed_dict(self, cls: Any) -> Converter:  # noqa: ANN401
+        hints = _hints(cls)
+        made = self.made[cls] = _pending(hints)
+        parts = {name: self.of(hint) for name, hint in hints.items()}
+        required = sorted(cls.__required_keys__)
+
+        def load(value: Any) -> dict[str, Any]:  # noqa: ANN401
+            return _load_named(value, parts, required)
+
+        def dump(value: Any) -> dict[str, Any]:  # noqa: ANN401
+            if not isinstance(value, abc.Mapping):
+                raise wanted("map", value)
+            for name in value:
+                if name not in parts:
+                    raise Misfit(f"{str(name)[:40]!r} is not in {cls.__name__}")
+            _all_there(value, required)
+            return _dump_named(value.items(), parts)
+
+        made.load, made.dump = load, dump
+        return made
+
+    def pydantic(self, cls: Any) -> Converter:  # noqa: ANN401
+        inner = adapter(cls)
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            return validate(inner.validate_python, value)
+
+        def dump(value: Any) -> Any:  # noqa: ANN401
+            if not isinstance(value, cls):
+                raise wanted(cls.__name__, value)
+            return self.any(inner.dump_python(value))
+
+        return Converter(load, dump, ("dict",))
+
+    def struct(self, cls: Any) -> Converter:  # noqa: ANN401
+        import msgspec
+
+        native = self.wire.native
+
+        def load(value: Any) -> Any:  # noqa: ANN401
+            return convert(msgspec.convert, value, cls, builtin_types=native, str_keys=True)
+
+        def dump(value: Any) -> Any:  # noqa: ANN401
+            if not isinstance(value, cls):
+                raise wanted(cls.__name__, value)
+            return msgspec.to_builtins(value, builtin_types=native, str_keys=True)
+
+        return Converter(load, dump, ("list",) if cls.__struct_config__.array_like else ("dict",))
+
+    # ---- Values without a declared type -------------------------------------------------------------
+
+    def any_key(self, value: Any) -> str:  # noqa: ANN401
+        """Write the key of a map that has no declared type: texts are what every reader takes."""
+        text = self.any(value)
+        if isinstance(text, str):
+            return text
+        if type(text) is int or isinstance(text, UUID):
+            return str(text)
+        raise wanted("text", value)
+
+    def any(self, value: Any) -> Any:  # noqa: ANN401
+        """Write a value by what it is."""
+        cls = type(value)
+        if cls in self.scalars:
+            return self.scalars[cls].dump(value)
+        if isinstance(value, Enum):
+            return self.any(value.value)
+        for base in (str, int, float, bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID):
+            if isinstance(value, base):
+                return self.scalars[base].dump(value)
+        if isinstance(value, abc.Mapping):
+            return self.cls(dict).dump(value)
+        if isinstance(value, list | tuple | set | frozenset):
+            return self.cls(list).dump(value)
+        try:
+            found = self.cls(cls)
+        except TypeError as error:
+            raise Misfit(str(error)) from None
+        return found.dump(value)
+
+
+def _pending(hints: dict[str, Any]) -> Converter:
+    """Give a converter that types find which contain themselves; it works once it is settled."""
+
+    def unsettled(_: Any) -> Any:  # noqa: ANN401
+        raise AssertionError("the type is not worked out yet")
+
+    tags = {
+        name: frozenset(typing.get_args(hint))
+        for name, hint in hints.items()
+        if typing.get_origin(hint) is typing.Literal
+    }
+    return Converter(unsettled, unsettled, ("dict",), tags)
+
+
+def _hints(cls: Any) -> dict[str, Any]:  # noqa: ANN401
+    try:
+        return typing.get_type_hints(cls)
+    except NameError as error:
+        raise TypeError(f"{cls.__name__}: {error}; its annotations must be visible in its module") from error
+
+
+def _name(tp: Any) -> str:  # noqa: ANN401
+    return " | ".join(getattr(member, "__name__", str(member)) for member in typing.get_args(tp))
+
+
+def _tag(tp: Any, maps: list[Converter]) -> tuple[str, dict[Any, Converter]] | None:  # noqa: ANN401
+    """Find the field whose value tells the members of a union apart."""
+    if len(maps) < 2:
+        return None
+    for name in maps[0].tags:
+        choices = [member.tags.get(name, frozenset()) for member in maps]
+        if all(choices) and len(frozenset().union(*choices)) == sum(map(len, choices)):
+            of_choice = zip(choices, maps, strict=True)
+            return name, {choice: member for some, member in of_choice for choice in some}
+    raise TypeError(
+        f"{_name(tp)} cannot be told apart: give each a field of one name with a Literal of its own, "
+        'such as kind: Literal["circle"]'
+    )
+
+
+def _all_there(value: Any, required: Iterable[str]) -> None:  # noqa: ANN401
+    for name in required:
+        if name not in value:
+            problem = Misfit("missing")
+            problem.steps.append(name)
+            raise problem
+
+
+def _load_named(value: Any, parts: dict[str, Converter], required: Iterable[str]) -> dict[str, Any]:  # noqa: ANN401
+    """Load a map with fixed names; what has other names is left alone, so that a model can grow."""
+    if type(value) is not dict:
+        raise wanted("map", value)
+    _all_there(value, required)
+    out = {}
+    name = ""
+    try:
+        for name, part in parts.items():
+            if name in value:
+                out[name] = part.load(value[name])
+    except Misfit as problem:
+        problem.steps.append(name)
+        raise
+    return out
+
+
+def _dump_named(values: Iterable[tuple[str, Any]], parts: dict[str, Converter]) -> dict[str, Any]:
+    out = {}
+    name = ""
+    try:
+        for name, value in values:
+            out[name] = parts[name].dump(value)
+    except Misfit as problem:
+        problem.steps.append(name)
+        raise
+    return out
+
+
+# ---- Models of other libraries ----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def adapter(model: Any) -> Any:  # noqa: ANN401 - a TypeAdapter
+    """Give what pydantic reads and writes a class with."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(model)
+
+
+def validate(read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
+    """Read by an adapter of pydantic; the first of the problems is the one that is told."""
+    from pydantic import ValidationError
+
+    try:
+        return read(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        problem = Misfit(first["msg"])
+        problem.steps = [step if isinstance(step, int) else str(step) for step in reversed(first["loc"])]
+        raise problem from error
+
+
+_AT = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
+_BYTE = re.compile(r"\(byte (\d+)\)")
+
+
+def convert(read: Callable[..., Any], value: Any, model: Any, **options: Any) -> Any:  # noqa: ANN401
+    """Read by a function of msgspec, whose errors say in words where the problem is."""
+    import msgspec
+
+    try:
+        return read(value, type=model, **options)
+    except msgspec.MsgspecError as error:
+        text = str(error)
+        byte = _BYTE.search(text)
+        problem = Misfit(_AT.sub("", text), int(byte[1]) if byte else None)
+        if at := _AT.search(text):
+            problem.steps = [at[1]]
+        raise problem from error
