@@ -55,6 +55,7 @@ __all__ = [
     "FrameDecoder",
     "Handler",
     "Hello",
+    "Inbox",
     "Join",
     "KeyExpr",
     "LatestChannel",
@@ -72,6 +73,7 @@ __all__ = [
     "MatchingStatus",
     "MessagesLost",
     "Parameters",
+    "Pending",
     "Publisher",
     "PutSummary",
     "Querier",
@@ -91,12 +93,15 @@ __all__ = [
     "Silent",
     "SourceInfo",
     "Stop",
+    "Stopper",
     "Subscriber",
     "Timestamp",
     "TimestampId",
     "Transport",
     "TransportEvent",
     "TransportEventsListener",
+    "WakeThread",
+    "Wakeups",
     "WhatAmIMatcher",
     "Whisper",
     "ZBytes",
@@ -120,6 +125,7 @@ __all__ = [
     "put_batch",
     "scout",
     "try_init_log_from_env",
+    "without_waiting",
     "zmtp_keypair",
     "zre_keypair",
     "zre_log_hash",
@@ -583,6 +589,58 @@ class Handler(Generic[_T]):
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> _T: ...
+
+@final
+class WakeThread:
+    """The thread that tells event loops."""
+
+    def __new__(cls) -> Self: ...
+    def stop(self) -> None: ...
+
+@final
+class Wakeups:
+    """One event loop, as the compiled module sees it."""
+
+    def __new__(cls, thread: WakeThread, wake: Callable[[], object]) -> Self: ...
+    def take(self) -> list[int]: ...
+
+@final
+class Inbox(Generic[_T]):
+    """A channel as an event loop reads it: nothing in it waits."""
+
+    def __new__(cls, handler: Handler[_T]) -> Self: ...
+    def take(self) -> _T | None: ...
+    def bind(self, wakeups: Wakeups, token: int) -> None: ...
+    def arm(self) -> bool: ...
+    def disarm(self) -> None: ...
+
+@final
+class Pending:
+    """What an event loop waits for that is no item of a channel."""
+
+    @staticmethod
+    def declarations(of: Session | Subscriber[Any] | Queryable[Any] | LivelinessToken) -> Pending: ...
+    @staticmethod
+    def everything(of: Session) -> Pending: ...
+    @staticmethod
+    def matching(of: Publisher | Querier, n: int) -> Pending: ...
+    def look(self) -> bool: ...
+    def bind(self, wakeups: Wakeups, token: int) -> None: ...
+    def arm(self) -> bool: ...
+    def disarm(self) -> None: ...
+
+@final
+class Stopper:
+    """Ends a call early that waits in another thread."""
+
+    def __new__(cls) -> Self: ...
+    def run(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T: ...
+    def stop(self) -> None: ...
+
+def without_waiting(
+    function: Callable[..., _T], *args: Any, **kwargs: Any
+) -> tuple[_T, Pending | Literal[False] | None]:
+    """Call something; what commands of a session in it would wait for is not waited for."""
 
 def open(config: _IntoConfig | None = None, *, timestamp_callback: None = None) -> Session:
     """Open a session."""
@@ -1583,8 +1641,6 @@ class ZreNode:
     def recv(self, timeout: float | None = None) -> Event: ...
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[Event]: ...
     def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch: ...
-    def _notifier(self) -> int: ...
-    def _hush(self) -> None: ...
     def __iter__(self) -> Handler[Event]: ...
     def stats(self) -> dict[str, int]: ...
     def doctor(self) -> dict[str, Any]: ...

@@ -70,7 +70,9 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh", "zwire.typed"])
+@pytest.mark.parametrize(
+    "module", ["zwire", "zwire.zenoh", "zwire.zre", "zwire.typed", "zwire.aio", "zwire.aio.zre"]
+)
 def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
     seen = probe(module)
     assert module in seen["modules"], "the guard has imported something else"
@@ -79,7 +81,7 @@ def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
     assert [name for name in seen["modules"] if name.split(".")[0] in HEAVY] == []
 
 
-@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh"])
+@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh", "zwire.aio"])
 def test_importing_takes_less_than_50_ms(module):
     # The best of several: the question is what the import costs, not what else the machine does.
     assert min(probe(module)["seconds"] for _ in range(5)) < 0.050

@@ -26,7 +26,12 @@ print(json.dumps([seconds, loaded, len(os.listdir('/proc/self/task'))]))
 # Exports for the package itself; programs use what is built on them.
 INNER = {
     "ArrowBatch",
+    "Inbox",
+    "Pending",
     "PutSummary",
+    "Stopper",
+    "WakeThread",
+    "Wakeups",
     "ZmtpEvent",
     "ZmtpSocket",
     "ZreNode",
@@ -42,6 +47,7 @@ INNER = {
     "log_reader",
     "log_take",
     "put_batch",
+    "without_waiting",
     "zmtp_keypair",
     "zre_keypair",
     "zre_log_hash",

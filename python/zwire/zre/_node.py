@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from zwire._zwire import Event, ZreNode
-from zwire.errors import UsageError
 from zwire.zre._config import Config
 
 if TYPE_CHECKING:
@@ -87,7 +85,9 @@ class Node(ZreNode):
         self.stop()
 
     async def __aenter__(self) -> Self:
-        self.start()
+        from zwire.aio import _threads
+
+        await _threads.run(self.start)
         return self
 
     async def __aexit__(
@@ -96,7 +96,9 @@ class Node(ZreNode):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        from zwire.aio import _threads
+
+        await _threads.run(self.stop)
 
     def whisper_many(
         self,
@@ -138,25 +140,6 @@ class Node(ZreNode):
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Iterate over events in a running event loop; ends after STOP."""
-        return self._events()
+        from zwire.aio._channel import Handler
 
-    async def _events(self) -> AsyncIterator[Event]:
-        loop = asyncio.get_running_loop()
-        notifier = self._notifier()
-        readable = asyncio.Event()
-        loop.add_reader(notifier, readable.set)
-        try:
-            while True:
-                try:
-                    event = self.try_recv()
-                except UsageError:
-                    # After STOP. In a forked child there would have been no notifier.
-                    return
-                if event is None:
-                    readable.clear()
-                    self._hush()
-                    await readable.wait()
-                else:
-                    yield event
-        finally:
-            loop.remove_reader(notifier)
+        return Handler(iter(self))

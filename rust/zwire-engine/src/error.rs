@@ -103,6 +103,9 @@ pub enum Error {
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]
     Interrupted,
+    /// It has to wait first, and the caller must not; see [`crate::deferred`].
+    #[error("this would have to wait")]
+    WouldBlock,
     /// A command that a machine refused.
     #[error(transparent)]
     Command(#[from] zwire_proto::zenoh::session::SessionError),

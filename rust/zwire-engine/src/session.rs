@@ -17,6 +17,7 @@ use crate::{
     scouting::{self, Station},
     shared::Shared,
     tap::Tap,
+    waits::{BarrierWait, MatchingWait},
     watch::Missed,
 };
 use core::time::Duration;
@@ -31,8 +32,8 @@ use zwire_proto::{
         KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::FaceKind,
         session::{
-            Barrier, BarrierEnd, EntityId, Get, Locality, Publication, Published, PublisherOptions,
-            QuerierOptions, QueryableOptions, Sample, SubscriberOptions,
+            Barrier, EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
+            QueryableOptions, Sample, SubscriberOptions,
         },
         wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
     },
@@ -399,7 +400,7 @@ impl Session {
     ) -> Result<Published, Error> {
         let how = (&mut publication.reliability, &mut publication.destination);
         self.overwrite(&publication.key, &mut publication.qos, how);
-        self.shared.grace(publication.qos, &publication.body);
+        self.shared.grace(publication.qos, &publication.body)?;
         self.command(interrupted, |core, now, effects| Ok(core.put(now, publication, effects)?))
     }
 
@@ -414,7 +415,7 @@ impl Session {
         body: PushBody,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
-        self.shared.grace(qos, &body);
+        self.shared.grace(qos, &body)?;
         self.command(interrupted, |core, now, effects| Ok(core.publish(now, publisher, body, effects)?))
     }
 
@@ -442,7 +443,7 @@ impl Session {
         next(&mut key, &mut message);
         while key.is_some() {
             if let NetworkMessage::Push(push) = &message {
-                self.shared.grace(push.qos, &push.body);
+                self.shared.grace(push.qos, &push.body)?;
             }
             self.command(interrupted, |core, now, effects| {
                 let mut left = AT_ONCE;
@@ -542,29 +543,22 @@ impl Session {
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
+        let barrier = self.begin_barrier(what)?;
+        let end = self.shared.watch.wait(timeout, interrupted, || barrier.look());
+        end.unwrap_or_else(|missed| Err(missed_error(missed, "the answer of the neighbours", timeout)))
+    }
+
+    /// Begins what [`Self::barrier`] waits for.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn begin_barrier(&self, what: Barrier) -> Result<BarrierWait, Error> {
         let id = self.command(&mut || false, |core, now, _| {
             let id = core.api.barrier(now, what)?;
             core.barriers.insert(id, None);
             Ok(id)
         })?;
-        let shared = &self.shared;
-        let end = shared.watch.wait(timeout, interrupted, || {
-            let mut core = shared.core.lock();
-            let end = core.barriers.get(&id).copied().flatten()?;
-            core.barriers.remove(&id);
-            Some(end)
-        });
-        match end {
-            Ok(BarrierEnd::Passed) => Ok(()),
-            Ok(BarrierEnd::LinkLost) => Err(Error::LinkLost),
-            Ok(BarrierEnd::Closed) => Err(Error::Closed),
-            Err(missed) => {
-                let mut core = shared.core.lock();
-                core.barriers.remove(&id);
-                core.api.forget_barrier(id);
-                Err(missed_error(missed, "the answer of the neighbours", timeout))
-            }
-        }
+        Ok(BarrierWait::new(self.shared.clone(), id))
     }
 
     /// Waits until at least `n` subscribers are known for a publisher, or queryables for a querier.
@@ -581,19 +575,18 @@ impl Session {
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        let shared = &self.shared;
-        shared.check()?;
-        let what = "publisher or querier";
-        let found = shared.watch.wait(timeout, interrupted, || {
-            if shared.is_closed() {
-                return Some(Err(Error::Closed));
-            }
-            match shared.core.lock().count_matching(id) {
-                None => Some(Err(Error::Undeclared { what })),
-                Some(known) => (known >= n).then_some(Ok(())),
-            }
-        });
+        let wait = self.begin_matching(id, n)?;
+        let found = self.shared.watch.wait(timeout, interrupted, || wait.look());
         found.unwrap_or_else(|missed| Err(missed_error(missed, "the match", timeout)))
+    }
+
+    /// Begins what [`Self::wait_matching`] waits for.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn begin_matching(&self, id: EntityId, n: usize) -> Result<MatchingWait, Error> {
+        self.shared.check()?;
+        Ok(MatchingWait::new(self.shared.clone(), id, n))
     }
 
     /// Changes of [`Self::matching`] come in the queue, the first at once if there is a counterpart already.

@@ -6,6 +6,7 @@ use crate::{
     connectivity::LinkInfo,
     contacts::{Contact, Contacts},
     core::{Core, Effects, Heard, NodeSide, Side, Wait},
+    deferred,
     error::Error,
     gate::Gate,
     io::Guard,
@@ -357,6 +358,7 @@ impl Shared {
         effects: &mut Effects,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
+        deferred::put_off(self, effects);
         let limit = self.config.link.wait_before_close;
         for wait in effects.waits.drain(..) {
             match wait {
@@ -376,17 +378,28 @@ impl Shared {
     /// The grace of droppable messages: where a link is full they wait a moment (`wait_before_drop`), and
     /// longer where they would be cut into fragments. A link that stays full is waited for once and then
     /// left alone, so that one which has stopped costs the others no more than that.
-    pub(crate) fn grace(&self, qos: Qos, body: &PushBody) {
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] in a thread that must not wait.
+    pub(crate) fn grace(&self, qos: Qos, body: &PushBody) -> Result<(), Error> {
         // A forked child must not wait for a lock that its parent may have held; it is told so next.
         if qos.congestion() != CongestionControl::Drop
             || !self.congested.load(Ordering::Acquire)
             || !self.birth.is_here()
         {
-            return;
+            return Ok(());
         }
         self.congested.store(false, Ordering::Release);
         let links = self.core.lock().links();
         for link in links.iter().filter(|link| link.is_congested(qos.priority())) {
+            // Who was waited for in vain is not waited for again.
+            if link.is_weary(qos.priority()) {
+                continue;
+            }
+            if let Err(error) = deferred::refuse() {
+                self.congested.store(true, Ordering::Release);
+                return Err(error);
+            }
             let fragmented = match body {
                 PushBody::Put(put) => put.payload.len() > usize::from(link.params.batch_size),
                 PushBody::Del(_) => false,
@@ -398,6 +411,7 @@ impl Shared {
             };
             link.wait_briefly(qos.priority(), limit);
         }
+        Ok(())
     }
 
     /// The wait for what is queued ends when `interrupted` says so.

@@ -1,6 +1,6 @@
-//! [`Watch`]: threads that wait for a state of the machines.
+//! [`Watch`]: threads and event loops that wait for a state of the machines.
 
-use crate::queue::INTERRUPT_PERIOD;
+use crate::{deferred::Waker, queue::INTERRUPT_PERIOD};
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -24,6 +24,14 @@ pub(crate) struct Watch {
     waiting: AtomicUsize,
     changes: Mutex<u64>,
     changed: Condvar,
+    listeners: Mutex<Listeners>,
+}
+
+/// Who is called at each change.
+#[derive(Default)]
+struct Listeners {
+    next: u64,
+    all: Vec<(u64, Waker)>,
 }
 
 struct Waiting<'a>(&'a AtomicUsize);
@@ -40,7 +48,28 @@ impl Watch {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             *self.changes.lock() += 1;
             self.changed.notify_all();
+            let wakers: Vec<Waker> =
+                self.listeners.lock().all.iter().map(|(_, waker)| waker.clone()).collect();
+            wakers.iter().for_each(|waker| waker());
         }
+    }
+
+    /// Calls `waker` at each change from now on, until [`Self::forget`].
+    pub(crate) fn listen(&self, waker: Waker) -> u64 {
+        let mut listeners = self.listeners.lock();
+        let id = listeners.next;
+        listeners.next += 1;
+        listeners.all.push((id, waker));
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        id
+    }
+
+    /// Ends what [`Self::listen`] began.
+    pub(crate) fn forget(&self, id: u64) {
+        let mut listeners = self.listeners.lock();
+        let before = listeners.all.len();
+        listeners.all.retain(|(known, _)| *known != id);
+        self.waiting.fetch_sub(before - listeners.all.len(), Ordering::SeqCst);
     }
 
     /// Looks until there is something to see. `look` takes the locks that it needs.
@@ -85,6 +114,23 @@ impl Watch {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn listeners_are_called_until_they_are_forgotten() {
+        let watch = Watch::default();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let id = watch.listen(Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }));
+        watch.notify();
+        watch.notify();
+        watch.forget(id);
+        watch.forget(id);
+        watch.notify();
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+        assert_eq!(watch.waiting.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn a_change_is_seen_at_once_and_its_lack_after_the_time() {

@@ -5,8 +5,8 @@
 use crate::{calling, once::Once};
 use pyo3::{
     exceptions::{
-        PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError,
-        PyUnicodeDecodeError,
+        PyBlockingIOError, PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
+        PyTypeError, PyUnicodeDecodeError,
     },
     prelude::*,
     types::{IntoPyDict, PyBytes, PyDict, PyType},
@@ -81,6 +81,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Forked { .. } | Error::NotStarted | Error::Started | Error::Undeclared { .. } => {
             raise(usage_error(py), message, None)
         }
+        Error::WouldBlock => PyBlockingIOError::new_err(message),
         Error::Config(error) => config(py, error),
         Error::Endpoint(_) => raise(invalid_value(py), message, None),
         Error::Connect { endpoint, reason } | Error::Bind { endpoint, reason } => {

@@ -6,16 +6,19 @@ use crate::{
     errors,
     interrupt::Interrupt,
     session::{Handle, SessionRef},
+    waking::{Door, Ready, Wakeups},
 };
 use core::time::Duration;
 use pyo3::{
     PyTypeInfo,
-    exceptions::PyValueError,
+    exceptions::{PyStopAsyncIteration, PyValueError},
     prelude::*,
     types::{PyFunction, PyTuple},
 };
 use std::sync::{Arc, OnceLock, Weak};
-use zwire_engine::{Full, Handler as EngineHandler, Queue, RecvError, Replies, queue::Weigh, runtime::Birth};
+use zwire_engine::{
+    Full, Handler as EngineHandler, Queue, RecvError, Replies, deferred::Waker, queue::Weigh, runtime::Birth,
+};
 use zwire_proto::zenoh::session::GetEnd;
 
 /// Something that a queue of the engine holds and Python wants.
@@ -331,13 +334,23 @@ impl HandlerArg {
     }
 }
 
-trait Source: Send + Sync {
+trait Source: Ready {
     fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>>;
     fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>>;
     fn recv_many(&self, py: Python<'_>, max: usize) -> PyResult<Vec<Py<PyAny>>>;
     fn len(&self) -> usize;
     fn dropped(&self) -> u64;
     fn replaced(&self) -> u64;
+}
+
+impl<T: Item> Ready for Arc<Queue<T>> {
+    fn is_ready(&self) -> bool {
+        !self.is_empty() || self.is_closed()
+    }
+
+    fn listen(&self, waker: Waker) {
+        self.set_waker(Some(waker));
+    }
 }
 
 impl<T: Item> Source for Arc<Queue<T>> {
@@ -387,7 +400,7 @@ impl<T: Item> Source for Arc<Queue<T>> {
 /// The receiving end of a channel.
 #[pyclass(module = "zwire.zenoh.handlers", frozen)]
 pub(crate) struct Handler {
-    channel: Box<dyn Source>,
+    channel: Arc<dyn Source>,
     birth: Birth,
     /// The session that fills it.
     session: Option<Weak<SessionRef>>,
@@ -397,7 +410,7 @@ pub(crate) struct Handler {
 
 impl Handler {
     pub(crate) fn new<T: Item>(queue: Arc<Queue<T>>) -> Self {
-        Self { channel: Box::new(queue), birth: Birth::here(), session: None, end: None }
+        Self { channel: Arc::new(queue), birth: Birth::here(), session: None, end: None }
     }
 
     /// Ends with the session.
@@ -524,5 +537,47 @@ impl Handler {
 
     fn __bool__(&self) -> bool {
         true
+    }
+}
+
+/// A channel as an event loop reads it: nothing in it waits.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct Inbox {
+    channel: Arc<dyn Source>,
+    birth: Birth,
+    door: Door,
+}
+
+#[pymethods]
+impl Inbox {
+    #[new]
+    fn new(handler: &Bound<'_, Handler>) -> Self {
+        let handler = handler.get();
+        Self { channel: handler.channel.clone(), birth: handler.birth, door: Door::default() }
+    }
+
+    /// The next item, or None if there is none right now; `StopAsyncIteration` if there never will be.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        match self.channel.try_recv(py)? {
+            Ok(item) => Ok(item),
+            Err(_) => Err(PyStopAsyncIteration::new_err(())),
+        }
+    }
+
+    /// Hangs a bell, see `Wakeups`.
+    fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        self.door.bind(py, &*self.channel, wakeups, token)
+    }
+
+    /// From now on the bell rings, once; unless there is something to take, or never will be.
+    fn arm(&self) -> bool {
+        self.door.arm(&*self.channel)
+    }
+
+    /// The bell rings no more.
+    fn disarm(&self) {
+        self.door.disarm();
     }
 }

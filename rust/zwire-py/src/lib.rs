@@ -20,9 +20,9 @@ mod keyexpr;
 mod liveliness;
 mod log;
 mod matcher;
-mod notifier;
 mod once;
 mod parameters;
+mod pending;
 mod pool;
 mod publisher;
 mod querier;
@@ -34,6 +34,7 @@ mod selector;
 mod session;
 mod subscriber;
 mod timestamp;
+mod waking;
 mod zbytes;
 mod zid;
 mod zmtp;
@@ -62,7 +63,7 @@ mod _zwire {
         enums::PyQueryConsolidation,
         events::{LinkEvent, LinkEventsListener, TransportEvent, TransportEventsListener},
         handlers::{
-            BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, LatestChannel,
+            BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, Inbox, LatestChannel,
             RingChannel,
         },
         info::{Link, SessionInfo, Transport},
@@ -74,6 +75,7 @@ mod _zwire {
         },
         matcher::PyWhatAmIMatcher,
         parameters::PyParameters,
+        pending::{Pending, Stopper, without_waiting},
         publisher::{MatchingListener, MatchingStatus, Publisher},
         querier::Querier,
         queryable::{Query, Queryable},
@@ -84,6 +86,7 @@ mod _zwire {
         session::{Session, close_all, open},
         subscriber::Subscriber,
         timestamp::{PyNtp64, PyTimestamp, PyTimestampId},
+        waking::{WakeThread, Wakeups},
         zbytes::PyZBytes,
         zid::PyZenohId,
         zmtp::{PyEvent as ZmtpEvent, PySocket, zmtp_keypair},

@@ -61,7 +61,7 @@ impl Liveliness {
 /// A declared token. A context manager; it undeclares itself when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct LivelinessToken {
-    declared: Declared,
+    pub(crate) declared: Declared,
 }
 
 #[pymethods]

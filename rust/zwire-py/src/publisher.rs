@@ -150,7 +150,7 @@ impl Drop for MatchingListener {
 /// A declared publisher. A context manager; it undeclares itself when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Publisher {
-    declared: Declared,
+    pub(crate) declared: Declared,
     key: KeyExpr,
     options: PublisherOptions,
 }

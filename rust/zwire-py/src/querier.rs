@@ -20,7 +20,7 @@ use zwire_proto::zenoh::{
 /// A declared querier. A context manager; it undeclares itself when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Querier {
-    declared: Declared,
+    pub(crate) declared: Declared,
     key: KeyExpr,
     options: QuerierOptions,
 }

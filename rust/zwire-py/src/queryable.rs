@@ -26,7 +26,7 @@ use zwire_proto::zenoh::{
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Queryable {
-    declared: Declared,
+    pub(crate) declared: Declared,
     key: KeyExpr,
     queue: Arc<Queue<Engine>>,
     handler: Py<PyAny>,

@@ -6,7 +6,6 @@ use crate::{
     errors,
     handlers::{Handler, check_sync, seconds},
     interrupt::Interrupt,
-    notifier::Notifier,
     once::Once,
     zre_settings,
 };
@@ -48,7 +47,6 @@ pub(crate) struct Node {
     engine: Arc<Engine>,
     handler: Py<Handler>,
     callback: bool,
-    notifier: Mutex<Option<Arc<Notifier>>>,
 }
 
 /// Messages that are taken from an iterable before the interpreter is given away to send them.
@@ -208,7 +206,7 @@ impl Node {
             check_sync(callback.bind(py))?;
             calling::start(py, engine.events().clone(), Called::new(callback), Arc::default())?;
         }
-        Ok(Self { engine, handler, callback: has_callback, notifier: Mutex::default() })
+        Ok(Self { engine, handler, callback: has_callback })
     }
 
     /// Opens the mailbox, says HELLO to everybody, and is found from now on.
@@ -486,29 +484,6 @@ impl Node {
         self.channel(py)?;
         self.engine.birth().check().map_err(|error| errors::engine(py, &error))?;
         crate::zre_arrow::recv_batch(py, self.engine.events(), max_rows, timeout)
-    }
-
-    /// A descriptor that is readable while there is an event to take; belongs to the node.
-    fn _notifier(&self, py: Python<'_>) -> PyResult<i32> {
-        self.channel(py)?;
-        self.engine.birth().check().map_err(|error| errors::engine(py, &error))?;
-        let mut notifier = self.notifier.lock();
-        if let Some(notifier) = &*notifier {
-            return Ok(notifier.descriptor());
-        }
-        let fresh = Notifier::watch(self.engine.events()).map_err(|error| errors::file(error, None))?;
-        Ok(notifier.insert(fresh).descriptor())
-    }
-
-    /// The descriptor is not readable any more, unless there is an event to take.
-    fn _hush(&self) {
-        if let Some(notifier) = &*self.notifier.lock() {
-            notifier.hush();
-            let events = self.engine.events();
-            if !events.is_empty() || events.is_closed() {
-                notifier.signal();
-            }
-        }
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<Handler>> {

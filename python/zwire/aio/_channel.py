@@ -1,0 +1,398 @@
+"""The receiving end of a channel, and callbacks that run in the event loop."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+
+from zwire import _zwire
+from zwire._zwire import Inbox
+from zwire.aio._loops import TURNS, Door, current, deadline, left
+from zwire.errors import TimedOut, UsageError
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Callable, Generator
+
+    from zwire._zwire import _RustHandler
+
+__all__ = ["Callback", "Handler", "Receiver", "Server", "parse"]
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    IntoCallback: TypeAlias = (
+        "Callback[T] | _zwire.Callback[T] | _zwire.BatchCallback[T] | Callable[[T], object]"
+    )
+    IntoHandler: TypeAlias = "_RustHandler[T] | IntoCallback[T] | tuple[IntoCallback[T], object]"
+
+
+class Handler(Generic[T]):
+    """The receiving end of a channel: an asynchronous iterator, which ends with its session.
+
+    Several tasks may receive from one; each item goes to one of them. Backpressure is that of the channel:
+    nothing is taken out of it before somebody takes it. Whoever is cancelled has taken nothing.
+    """
+
+    def __init__(self, handler: _zwire.Handler[Any], wrap: Callable[[Any], T] | None = None) -> None:
+        self._handler = handler
+        self._inbox = inbox = Inbox(handler)
+        self._door = Door(inbox)
+        self._turns = TURNS
+        self._wrap = wrap
+        self._take: Callable[[], T | None] = inbox.take
+        if wrap is not None:
+            self._take = self._take_wrapped
+
+    def _take_wrapped(self) -> T | None:
+        item = self._inbox.take()
+        return item if item is None or self._wrap is None else self._wrap(item)
+
+    def _ended(self) -> BaseException:
+        """What says that nothing comes any more."""
+        try:
+            self._handler.try_recv()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the caller has to hear
+            return error
+        return UsageError("the channel is closed and empty")
+
+    def try_recv(self) -> T | None:
+        """Take the next item, or None if there is none right now."""
+        try:
+            return self._take()
+        except StopAsyncIteration:
+            raise self._ended() from None
+
+    async def _turn(self) -> None:
+        self._turns = TURNS
+        await current().turn()
+
+    async def _next(self, timeout: float | None) -> T:
+        """Wait for the next item. Raises ``StopAsyncIteration`` at the end."""
+        end = deadline(timeout)
+        if self._turns <= 0:
+            await self._turn()
+        waited = False
+        while True:
+            try:
+                item = self._take()
+            finally:
+                if waited:
+                    self._door.pass_on()
+            if item is not None:
+                self._turns -= 1
+                return item
+            if not await self._door.wait(left(end)):
+                raise TimedOut(f"nothing came within {timeout} s", seconds=timeout)
+            waited = True
+            self._turns = TURNS
+
+    async def recv(self, timeout: float | None = None) -> T:
+        """Wait for the next item.
+
+        Args:
+            timeout: Seconds; None waits for ever.
+
+        Raises:
+            TimedOut: Nothing came in that time.
+            SessionClosed: The session is closed, and everything was taken.
+            UsageError: The channel is closed and empty.
+        """
+        try:
+            return await self._next(timeout)
+        except StopAsyncIteration:
+            raise self._ended() from None
+
+    async def recv_many(self, max_items: int, timeout: float | None = None) -> list[T]:
+        """Take up to ``max_items`` items in one go; waits for the first only, gives none at the timeout."""
+        items: list[Any] = await self.batch(
+            lambda: self._handler.recv_many(max_items, 0.0), timeout, enough=max_items <= 0
+        )
+        return items if self._wrap is None else [self._wrap(item) for item in items]
+
+    async def some(self, max_items: int) -> list[T]:
+        """As :meth:`recv_many`; raises ``StopAsyncIteration`` at the end."""
+        items = [await self._next(None)]
+        while len(items) < max_items:
+            try:
+                item = self._take()
+            except StopAsyncIteration:
+                break
+            if item is None:
+                break
+            items.append(item)
+        self._turns -= len(items)
+        return items
+
+    async def batch(
+        self,
+        take: Callable[[], Any],
+        timeout: float | None,
+        *,
+        enough: bool = False,
+    ) -> Any:  # noqa: ANN401 - whatever `take` gives
+        """Wait until ``take``, which does not wait, gives something, or the time is over."""
+        end = deadline(timeout)
+        if self._turns <= 0:
+            await self._turn()
+        waited = False
+        while True:
+            try:
+                taken = take()
+            finally:
+                if waited:
+                    self._door.pass_on()
+            if len(taken) or enough:
+                self._turns -= len(taken)
+                return taken
+            if not await self._door.wait(left(end)):
+                return taken
+            waited = True
+            self._turns = TURNS
+
+    @property
+    def end(self) -> str | None:
+        """How the get ended whose replies come here; None while it goes on, and for anything else.
+
+        ``completed``, ``no_queryable``, ``budget_spent``, ``timed_out``, ``link_lost`` or ``cancelled``.
+        """
+        return self._handler.end
+
+    @property
+    def dropped(self) -> int:
+        """How many items were dropped because the channel was full."""
+        return self._handler.dropped
+
+    def __len__(self) -> int:
+        return len(self._handler)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        # The way of a task that is behind: no waiting, nothing to prepare.
+        if self._turns > 0:
+            item = self._take()
+            if item is not None:
+                self._turns -= 1
+                return item
+        return await self._next(None)
+
+
+class Callback(Generic[T]):
+    """A callback, perhaps a coroutine function, that runs in the event loop.
+
+    Args:
+        callback: Gets each item, in their order.
+        drop: Called when no more items come.
+        concurrency: So many calls may be under way at once; they begin in the order of their items. With 1
+            each waits for the one before.
+        on_error: Gets what ``callback`` raises; otherwise the exception handler of the loop.
+    """
+
+    def __init__(
+        self,
+        callback: Callable[[T], object],
+        drop: Callable[[], object] | None = None,
+        *,
+        concurrency: int = 1,
+        on_error: Callable[[BaseException], object] | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+        if not callable(callback):
+            raise TypeError(f"callback must be a callable, not {type(callback).__name__}")
+        self.callback = callback
+        self.drop = drop
+        self.concurrency = concurrency
+        self.on_error = on_error
+        self.batch: int | None = None
+
+    def __call__(self, arg: T) -> object:
+        return self.callback(arg)
+
+
+serving: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("zwire.aio", default=None)
+"""Whose callback runs in this task."""
+
+
+class Server(Generic[T]):
+    """The tasks of one callback. They keep what was declared."""
+
+    def __init__(self, handler: Handler[T], callback: Callback[T], declared: object) -> None:
+        self._handler = handler
+        self._callback = callback
+        self._declared = declared
+        self._stopped = False
+        self._workers = 0
+        self._busy = 0
+        self._reactor = current()
+        self._over = False
+        self._waiters: list[Any] = []
+        self._start()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the callback has come back for the last time; False when the time is over first."""
+        if not self._over and serving.get() is not self and self._reactor is current():
+            signal = self._reactor.signal()
+            self._waiters.append(signal)
+            return await self._reactor.wait(signal, timeout)
+        return True
+
+    def stop(self) -> None:
+        """Call the callback no more; its ``drop`` still is."""
+        self._stopped = True
+
+    def _start(self) -> None:
+        self._workers += 1
+        self._reactor.spawn(self._work)
+
+    async def _next(self) -> Any:  # noqa: ANN401 - an item, or a list of them
+        if self._callback.batch is None:
+            return await anext(self._handler)
+        return await self._handler.some(self._callback.batch)
+
+    async def _work(self) -> None:
+        serving.set(self)
+        try:
+            while not self._stopped:
+                try:
+                    item = await self._next()
+                except StopAsyncIteration:
+                    break
+                if self._stopped:
+                    break
+                self._busy += 1
+                if self._busy == self._workers < self._callback.concurrency:
+                    self._start()
+                try:
+                    await self._call(item)
+                finally:
+                    self._busy -= 1
+                # A query is finished when nobody has it any more.
+                del item
+        finally:
+            self._workers -= 1
+            if not self._workers:
+                await self._end()
+
+    async def _call(self, item: T) -> None:
+        try:
+            result = self._callback.callback(item)
+            if hasattr(result, "__await__"):
+                await result
+        except BaseException as error:  # one bad call does not end the subscription
+            if self._reactor.ends(error):
+                raise
+            finish = getattr(item, "drop", None)
+            if finish is not None:
+                finish()
+            self._report(error)
+
+    async def _end(self) -> None:
+        self._declared = None
+        self._over = True
+        for signal in self._waiters:
+            self._reactor.fire(signal)
+        if self._callback.drop is not None:
+            try:
+                result = self._callback.drop()
+                if hasattr(result, "__await__"):
+                    await result
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(error)
+
+    def _report(self, error: BaseException) -> None:
+        if self._callback.on_error is None:
+            self._reactor.report(f"exception in {self._callback.callback!r}", error)
+            return
+        try:
+            self._callback.on_error(error)
+        except Exception as raised:  # noqa: BLE001 - as above
+            self._reactor.report(f"exception in {self._callback.on_error!r}", raised)
+
+
+def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, Any]:  # noqa: ANN401
+    """Take ``handler`` apart: the channel to declare with, the callback, what ``handler`` shows.
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    if isinstance(handler, tuple) and len(handler) == 2:
+        return None, parse(handler[0], concurrency)[1], handler[1]
+    if isinstance(handler, Callback):
+        return None, handler, None
+    if isinstance(handler, _zwire.Callback | _zwire.BatchCallback):
+        callback = Callback[Any](
+            handler.callback, handler.drop, concurrency=concurrency, on_error=handler.on_error
+        )
+        if isinstance(handler, _zwire.BatchCallback):
+            callback.batch = handler.max_items
+        return None, callback, None
+    if callable(handler):
+        return None, Callback(handler, concurrency=concurrency), None
+    return handler, None, None
+
+
+class Receiver(Generic[T]):
+    """What has a channel, or a callback in its place."""
+
+    def __init__(
+        self,
+        declare: Callable[[Any], Any],
+        handler: object,
+        wrap: Callable[[Any], T] | None = None,
+        *,
+        concurrency: int = 1,
+        servers: weakref.WeakSet[Server[Any]] | None = None,
+    ) -> None:
+        channel, callback, shown = parse(handler, concurrency)
+        if callback is not None:
+            # Without a loop there is nobody to call it: said before anything is declared.
+            current()
+        self._inner = inner = declare(channel)
+        self._channel: Handler[T] | None = Handler(self._source(inner), wrap)
+        self._shown = shown
+        if callback is not None:
+            server = Server(self._channel, callback, inner)
+            if servers is not None:
+                servers.add(server)
+            self._channel = None
+
+    @staticmethod
+    def _source(inner: Any) -> _zwire.Handler[Any]:  # noqa: ANN401
+        source: _zwire.Handler[Any] = inner.handler
+        return source
+
+    def _open(self) -> Handler[T]:
+        if self._channel is None:
+            raise UsageError("this has a callback: items go there, not through a channel")
+        return self._channel
+
+    @property
+    def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
+        """The channel, or what was given with the callback."""
+        return self._shown if self._channel is None else self._channel
+
+    def try_recv(self) -> T | None:
+        """Take the next item, or None if there is none right now."""
+        return self._open().try_recv()
+
+    async def recv(self, timeout: float | None = None) -> T:
+        """Wait for the next item. With a timeout in seconds, ``TimedOut`` when it is over."""
+        return await self._open().recv(timeout)
+
+    async def recv_many(self, max_items: int, timeout: float | None = None) -> list[T]:
+        """Take up to ``max_items`` items in one go; waits for the first only, gives none at the timeout."""
+        return await self._open().recv_many(max_items, timeout)
+
+    def __aiter__(self) -> Handler[T]:
+        return self._open()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """It is declared already; ``await`` is allowed where it reads better."""
+        return self
+        yield  # what makes it a generator

@@ -1,0 +1,322 @@
+"""What a session declares, for event loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent, without_waiting
+from zwire.aio import _threads
+from zwire.aio._channel import Receiver
+from zwire.aio._get import Replies
+from zwire.aio._loops import TURNS, current, until
+from zwire.aio._query import Query
+from zwire.errors import TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+    from zwire import _zwire
+    from zwire._zwire import (
+        ArrowBatch,
+        CancellationToken,
+        Encoding,
+        EntityGlobalId,
+        KeyExpr,
+        Reply,
+        SourceInfo,
+        Timestamp,
+        _IntoEncoding,
+        _IntoParameters,
+        _IntoZBytes,
+    )
+    from zwire.aio._channel import IntoHandler
+    from zwire.zenoh import CongestionControl, Priority, Reliability, ReplyKeyExpr
+
+__all__ = [
+    "LinkEventsListener",
+    "LivelinessToken",
+    "MatchingListener",
+    "Publisher",
+    "Querier",
+    "Queryable",
+    "Sender",
+    "Subscriber",
+    "TransportEventsListener",
+    "matched",
+    "ready",
+]
+
+T = TypeVar("T")
+ANSWERS = 32
+"""Calls of a queryable's callback that are under way at once."""
+
+
+async def ready(of: Any, timeout: float | None) -> None:  # noqa: ANN401
+    """Wait until all neighbours know of a declaration."""
+    if not await until(Pending.declarations(of), timeout):
+        raise TimedOut(f"the answer of the neighbours took longer than {timeout} s", seconds=timeout)
+
+
+async def matched(of: Any, n: int, timeout: float | None) -> None:  # noqa: ANN401
+    """Wait for counterparts."""
+    if not await until(Pending.matching(of, n), timeout):
+        raise TimedOut(f"the match took longer than {timeout} s", seconds=timeout)
+
+
+class Sender:
+    """What publishes, or answers: without waiting where that is possible, and in a thread where it is not."""
+
+    _turns = TURNS
+
+    async def _send(self, send: Callable[..., object], *args: object, **kwargs: object) -> None:
+        """Send; then wait for room, if the queue is full now. Cancelled meanwhile, it is sent anyway."""
+        self._turns -= 1
+        if self._turns <= 0:
+            # A task that sends for ever must not keep the others from their turn.
+            self._turns = TURNS
+            await current().turn()
+        _, room = without_waiting(send, *args, **kwargs)
+        if room is None:
+            return
+        if isinstance(room, Pending):
+            await until(room)
+        else:
+            await _threads.run(send, *args, **kwargs)
+
+
+class Declared:
+    """Something that is declared until it is undeclared, or its session closes."""
+
+    _inner: Any
+
+    async def undeclare(self) -> None:
+        """Take it back. A second time is an error."""
+        self._inner.undeclare()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """It is declared already; ``await`` is allowed where it reads better."""
+        return self
+        yield  # what makes it a generator
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._inner.__exit__(None, None, None)
+
+
+class _Listener(Receiver[T], Declared, Generic[T]):
+    """A receiver that is declared."""
+
+
+class Subscriber(_Listener[Sample]):
+    """A declared subscriber: an asynchronous iterator over its samples, unless it has a callback."""
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """Its id."""
+        return self._inner.id  # type: ignore[no-any-return]
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """What it subscribes to."""
+        return self._inner.key_expr  # type: ignore[no-any-return]
+
+    @property
+    def dropped(self) -> int:
+        """How many samples were dropped because the handler was full."""
+        return self._inner.dropped  # type: ignore[no-any-return]
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
+        await ready(self._inner, timeout)
+
+    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
+        """Take up to ``max_rows`` samples as an Arrow record batch; see the other interface.
+
+        Waits for the first sample only; at the timeout the batch is empty.
+        """
+        batch: ArrowBatch = await self._open().batch(
+            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
+        )
+        return batch
+
+
+class Queryable(_Listener[Query]):
+    """A declared queryable: an asynchronous iterator over its queries, unless it has a callback."""
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """Its id."""
+        return self._inner.id  # type: ignore[no-any-return]
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """What it answers."""
+        return self._inner.key_expr  # type: ignore[no-any-return]
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
+        await ready(self._inner, timeout)
+
+
+class LivelinessToken(Declared):
+    """A declared token."""
+
+    def __init__(self, inner: _zwire.LivelinessToken) -> None:
+        self._inner = inner
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
+        await ready(self._inner, timeout)
+
+
+class MatchingListener(_Listener[MatchingStatus]):
+    """A listener to changes of the matching status."""
+
+
+class TransportEventsListener(_Listener[TransportEvent]):
+    """A listener to nodes that connect and disconnect."""
+
+
+class LinkEventsListener(_Listener[LinkEvent]):
+    """A listener to links that come and go."""
+
+
+class _Matcher(Declared):
+    """What has counterparts."""
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """Its id."""
+        return self._inner.id  # type: ignore[no-any-return]
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """Where it publishes, or what it asks for."""
+        return self._inner.key_expr  # type: ignore[no-any-return]
+
+    @property
+    def matching_status(self) -> MatchingStatus:
+        """Whether somebody is at the other end."""
+        return self._inner.matching_status  # type: ignore[no-any-return]
+
+    async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait until at least ``n`` are at the other end. With a timeout in seconds, ``TimedOut``."""
+        await matched(self._inner, n, timeout)
+
+    def declare_matching_listener(
+        self, handler: IntoHandler[MatchingStatus] | None = None
+    ) -> MatchingListener:
+        """Listen to changes of the matching status."""
+        return MatchingListener(self._inner.declare_matching_listener, handler)
+
+
+class Publisher(_Matcher, Sender):
+    """A declared publisher."""
+
+    def __init__(self, inner: _zwire.Publisher) -> None:
+        self._inner: _zwire.Publisher = inner
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding of its values."""
+        return self._inner.encoding
+
+    @property
+    def congestion_control(self) -> CongestionControl:
+        """What happens to its publications when a queue is full."""
+        return self._inner.congestion_control
+
+    @property
+    def priority(self) -> Priority:
+        """The priority of its publications."""
+        return self._inner.priority
+
+    @property
+    def reliability(self) -> Reliability:
+        """The channel of its publications."""
+        return self._inner.reliability
+
+    async def put(
+        self,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None:
+        """Publish a value; waits where congestion control says so."""
+        await self._send(
+            self._inner.put,
+            payload,
+            encoding=encoding,
+            attachment=attachment,
+            timestamp=timestamp,
+            timestamp_instrumentation=timestamp_instrumentation,
+            source_info=source_info,
+        )
+
+    async def delete(
+        self,
+        *,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None:
+        """Publish a deletion."""
+        await self._send(
+            self._inner.delete,
+            attachment=attachment,
+            timestamp=timestamp,
+            timestamp_instrumentation=timestamp_instrumentation,
+            source_info=source_info,
+        )
+
+
+class Querier(_Matcher):
+    """A declared querier."""
+
+    def __init__(self, inner: _zwire.Querier) -> None:
+        self._inner: _zwire.Querier = inner
+
+    @property
+    def accept_replies(self) -> ReplyKeyExpr:
+        """Which keys of replies it accepts."""
+        return self._inner.accept_replies
+
+    def get(
+        self,
+        handler: IntoHandler[Reply] | None = None,
+        *,
+        parameters: _IntoParameters | None = None,
+        payload: _IntoZBytes | None = None,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> Replies:
+        """Ask; see ``Session.get``."""
+        return Replies(
+            self._inner.get,
+            handler,
+            cancellation_token,
+            {
+                "parameters": parameters,
+                "payload": payload,
+                "encoding": encoding,
+                "attachment": attachment,
+                "source_info": source_info,
+                "timestamp_instrumentation": timestamp_instrumentation,
+            },
+        )

@@ -1,0 +1,83 @@
+"""Gets, for event loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zwire._zwire import CancellationToken, Pending, without_waiting
+from zwire.aio._channel import Handler, Server, parse
+from zwire.aio._loops import current, until
+from zwire.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from zwire._zwire import Reply
+
+__all__ = ["Replies"]
+
+
+class Replies(Handler["Reply"]):
+    """A get that is under way.
+
+    ``await`` it for a list of all replies, or iterate over them as they come with ``async for``. Then
+    :attr:`end` says how it ended. With a callback, ``await`` waits until it was called for the last time, and
+    the list is empty. An ``await`` that is cancelled cancels the get.
+    """
+
+    def __init__(
+        self,
+        get: Callable[..., Any],
+        handler: object,
+        token: CancellationToken | None,
+        settings: dict[str, Any],
+        *selector: object,
+    ) -> None:
+        channel, callback, shown = parse(handler, 1)
+        if callback is not None:
+            current()
+        # A token is for who wants to cancel several gets at once, and cancels this one, too.
+        self._token = CancellationToken() if token is None else token
+        self._own = token is None
+        inner, room = without_waiting(get, *selector, channel, cancellation_token=self._token, **settings)
+        super().__init__(inner)
+        self._room: Pending | None = room if isinstance(room, Pending) else None
+        self._shown = shown
+        self._server = None if callback is None else Server(Handler(inner), callback, None)
+        if callback is not None:
+            self._take = self._has_callback
+
+    def _has_callback(self) -> Reply | None:
+        raise UsageError("this has a callback: items go there, not through a channel")
+
+    @property
+    def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
+        """What was given with the callback."""
+        return self._shown
+
+    def cancel(self) -> None:
+        """End the get early. The replies that have come can still be taken."""
+        if self._own:
+            self._token.cancel()
+        else:
+            raise UsageError("this get has a token of its own: cancel that one")
+
+    async def _all(self) -> list[Reply]:
+        replies: list[Reply] = []
+        try:
+            room, self._room = self._room, None
+            if room is not None:
+                await until(room)
+            if self._server is not None:
+                await self._server.wait()
+                return replies
+            async for reply in self:
+                replies.append(reply)  # noqa: PERF401 - what was taken so far is not lost with a comprehension
+        except BaseException:
+            if self._own:
+                self._token.cancel()
+            raise
+        return replies
+
+    def __await__(self) -> Generator[Any, None, list[Reply]]:
+        return self._all().__await__()

@@ -1,0 +1,171 @@
+"""Queries to answer, for event loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from zwire._zwire import Pending, without_waiting
+from zwire.aio import _threads
+from zwire.aio._loops import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from zwire import _zwire
+    from zwire._zwire import (
+        Encoding,
+        KeyExpr,
+        Parameters,
+        Selector,
+        SourceInfo,
+        Timestamp,
+        ZBytes,
+        _IntoEncoding,
+        _IntoKeyExpr,
+        _IntoZBytes,
+    )
+    from zwire.zenoh import CongestionControl, Priority, ReplyKeyExpr
+
+__all__ = ["Query"]
+
+
+class Query:
+    """A question to answer, any number of times.
+
+    The asker is told that no more answers come when the query is dropped, left as a context manager, or the
+    callback that got it has come back and kept no reference.
+    """
+
+    def __init__(self, inner: _zwire.Query) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.drop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.drop()
+
+    def __str__(self) -> str:
+        return str(self._inner)
+
+    @property
+    def selector(self) -> Selector:
+        """What is asked for, with parameters."""
+        return self._inner.selector
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """What is asked for."""
+        return self._inner.key_expr
+
+    @property
+    def parameters(self) -> Parameters:
+        """What stands behind the ``?`` of the selector."""
+        return self._inner.parameters
+
+    @property
+    def payload(self) -> ZBytes | None:
+        """The value that came with it."""
+        return self._inner.payload
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """What the value holds."""
+        return self._inner.encoding
+
+    @property
+    def attachment(self) -> ZBytes | None:
+        """Bytes of the asker."""
+        return self._inner.attachment
+
+    @property
+    def source_info(self) -> SourceInfo | None:
+        """Who asks."""
+        return self._inner.source_info
+
+    @property
+    def timestamp_stack(self) -> None:
+        """Always None: instrumentation of 1.10 is passed on by routers and not kept."""
+        return self._inner.timestamp_stack
+
+    def accepts_replies(self) -> ReplyKeyExpr:
+        """Which keys the asker accepts."""
+        return self._inner.accepts_replies()
+
+    async def _send(self, send: Callable[..., None], *args: object, **kwargs: object) -> None:
+        _, room = without_waiting(send, *args, **kwargs)
+        if isinstance(room, Pending):
+            await until(room)
+        elif room is not None:
+            await _threads.run(send, *args, **kwargs)
+
+    async def reply(
+        self,
+        key_expr: _IntoKeyExpr,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> None:
+        """Answer with a value."""
+        await self._send(
+            self._inner.reply,
+            key_expr,
+            payload,
+            encoding=encoding,
+            congestion_control=congestion_control,
+            priority=priority,
+            express=express,
+            attachment=attachment,
+            timestamp=timestamp,
+        )
+
+    async def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
+        """Answer with an error."""
+        await self._send(self._inner.reply_err, payload, encoding=encoding)
+
+    async def reply_del(
+        self,
+        key_expr: _IntoKeyExpr,
+        *,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> None:
+        """Answer with a deletion."""
+        await self._send(
+            self._inner.reply_del,
+            key_expr,
+            congestion_control=congestion_control,
+            priority=priority,
+            express=express,
+            attachment=attachment,
+            timestamp=timestamp,
+        )
+
+    def drop(self) -> None:
+        """Tell the asker that no more answers come. Does nothing the second time."""
+        self._inner.drop()

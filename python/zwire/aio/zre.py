@@ -1,0 +1,212 @@
+"""Nodes of ZRE networks, for event loops; names and parameters are those of :mod:`zwire.zre`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from zwire import zre
+from zwire.aio import _threads
+from zwire.aio._channel import Receiver
+from zwire.zre import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+
+    from zwire import _zwire
+    from zwire._zwire import ArrowBatch, Shouted, _ArrowArray, _Frames, _Uuid
+    from zwire.zre import Config, Delivery, Sent
+
+__all__ = ["Node"]
+
+
+class Node(Receiver[Event]):
+    """A node of a ZRE network: an asynchronous context manager, and an iterator over its events.
+
+    Args:
+        name: What peers call it.
+        config: A ``zwire.zre.Config``, or a mapping of its fields.
+        callback: Who gets the events instead, one at a time, in the event loop; perhaps a coroutine function.
+        settings: Fields of the configuration, on top of ``config``.
+
+    Raises:
+        ConfigError: A setting that is unknown or cannot be used; ``path`` names it.
+    """
+
+    _inner: zre.Node
+
+    def __init__(
+        self,
+        name: str | None = None,
+        config: Config | Mapping[str, Any] | None = None,
+        *,
+        callback: Callable[[Event], object] | None = None,
+        **settings: Any,  # noqa: ANN401 - each is checked where the node is made
+    ) -> None:
+        super().__init__(lambda _: zre.Node(name, config, **settings), callback)
+
+    @staticmethod
+    def _source(inner: zre.Node) -> _zwire.Handler[Any]:
+        return iter(inner)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    async def start(self) -> None:
+        """Open the mailbox, say HELLO to everybody, and be found from now on."""
+        await _threads.run(self._inner.start)
+
+    async def stop(self, linger: float = 1.0) -> None:
+        """Leave the network and end. The last event is STOP. A second time does nothing."""
+        await _threads.run(self._inner.stop, linger)
+
+    @property
+    def uuid(self) -> str:
+        """The UUID: 32 upper-case hexadecimal digits."""
+        return self._inner.uuid
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._inner.name
+
+    @property
+    def endpoint(self) -> str | None:
+        """Where it listens, as peers are told; None while it does not run."""
+        return self._inner.endpoint
+
+    @property
+    def running(self) -> bool:
+        """Whether it has started and not stopped."""
+        return self._inner.running
+
+    def set_header(self, name: str, value: str) -> None:
+        """Add a header to the HELLO, before the start."""
+        self._inner.set_header(name, value)
+
+    async def join(self, group: str) -> bool:
+        """Join a group; False if the node is in it already."""
+        return self._inner.join(group)
+
+    async def leave(self, group: str) -> bool:
+        """Leave a group; False if the node is not in it."""
+        return self._inner.leave(group)
+
+    async def whisper(self, peer: _Uuid, content: _Frames, *, patience: float = 0.0) -> Delivery:
+        """Send a message to one peer, and tell what became of it.
+
+        With ``patience`` it waits, in a thread, so many seconds for room.
+        """
+        if not patience:
+            return self._inner.whisper(peer, content)
+        return await _threads.run(self._inner.whisper, peer, content, patience=patience)
+
+    async def shout(self, group: str, content: _Frames, *, patience: float = 0.0) -> Shouted:
+        """Send a message to each peer in a group, and tell what became of each copy.
+
+        With ``patience`` it waits, in a thread, so many seconds for room.
+        """
+        if not patience:
+            return self._inner.shout(group, content)
+        return await _threads.run(self._inner.shout, group, content, patience=patience)
+
+    async def whisper_many(
+        self, peer: _Uuid, contents: Iterable[_Frames] | _ArrowArray, *, patience: float = 10.0
+    ) -> Sent:
+        """Send many messages to one peer, in a thread, as fast as it takes them."""
+        return await _threads.wait(self._inner.whisper_many, peer, contents, patience=patience)
+
+    async def shout_many(
+        self, group: str, contents: Iterable[_Frames] | _ArrowArray, *, patience: float = 10.0
+    ) -> Sent:
+        """Send many messages to each peer in a group, in a thread, as fast as the slowest takes them."""
+        return await _threads.wait(self._inner.shout_many, group, contents, patience=patience)
+
+    def peers(self) -> list[str]:
+        """Give the UUIDs of peers that are there."""
+        return self._inner.peers()
+
+    def peers_by_group(self, group: str) -> list[str]:
+        """Give the UUIDs of peers that are in a group."""
+        return self._inner.peers_by_group(group)
+
+    def own_groups(self) -> list[str]:
+        """Give the groups that this node is in."""
+        return self._inner.own_groups()
+
+    def peer_groups(self) -> list[str]:
+        """Give the groups that peers are in."""
+        return self._inner.peer_groups()
+
+    def peer_address(self, peer: _Uuid) -> str | None:
+        """Give the endpoint of a peer, as its HELLO says; None if it is not there."""
+        return self._inner.peer_address(peer)
+
+    def peer_name(self, peer: _Uuid) -> str | None:
+        """Give the name of a peer; None if it is not there."""
+        return self._inner.peer_name(peer)
+
+    def peer_headers(self, peer: _Uuid) -> dict[str, str]:
+        """Give the headers of a peer; none if it is not there."""
+        return self._inner.peer_headers(peer)
+
+    def peer_header(self, peer: _Uuid, name: str) -> str | None:
+        """Give one header of a peer; None if it has none of that name, or is not there."""
+        return self._inner.peer_header(peer, name)
+
+    def peer_generation(self, peer: _Uuid) -> str | None:
+        """Give what a peer speaks: ``20``, ``zyre1``, ``36`` or ``43``; None if it is not there."""
+        return self._inner.peer_generation(peer)
+
+    async def wait_for_peers(
+        self, count: int, timeout: float | None = None, *, group: str | None = None
+    ) -> list[str]:
+        """Wait until so many peers are there, or in ``group``, and give their UUIDs."""
+        return await _threads.wait(self._inner.wait_for_peers, count, timeout, group=group)
+
+    async def require_peer(self, endpoint: str) -> None:
+        """Have ``tcp://host:port`` as a peer, now and whenever it is not there."""
+        self._inner.require_peer(endpoint)
+
+    async def contest(self, group: str) -> None:
+        """Want to lead a group that it is in."""
+        self._inner.contest(group)
+
+    def leader(self, group: str) -> str | None:
+        """Give the UUID of the leader of a group, as far as this node knows."""
+        return self._inner.leader(group)
+
+    async def gossip_bind(self, endpoint: str) -> str:
+        """Become a hub of gossip at ``tcp://host:port``; gives the endpoint that it listens on."""
+        return await _threads.run(self._inner.gossip_bind, endpoint)
+
+    async def gossip_connect(self, endpoint: str) -> None:
+        """Find peers by the hub of gossip at ``tcp://host:port``."""
+        await _threads.run(self._inner.gossip_connect, endpoint)
+
+    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
+        """Take up to ``max_rows`` events as an Arrow record batch; see ``zwire.zre.Node.recv_batch``."""
+        batch: ArrowBatch = await self._open().batch(
+            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
+        )
+        return batch
+
+    def stats(self) -> dict[str, int]:
+        """Give counters since the start, by name. All rise."""
+        return self._inner.stats()
+
+    def doctor(self) -> dict[str, Any]:
+        """Say why it is, or is not, found; see ``zwire.zre.Node.doctor``."""
+        return self._inner.doctor()
