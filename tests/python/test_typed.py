@@ -285,6 +285,58 @@ def test_deletions_are_published(sessions):
         assert message.sample.attachment.to_string() == "gone"
 
 
+def test_tables_of_what_has_arrived(sessions):
+    near, far = sessions
+    failed = []
+    with typed.subscriber(far, "typed/table/*", Position, on_error=failed.append) as subscriber:
+        subscriber.wait_ready(timeout=SOON)
+        for number in range(5):
+            stamp = near.new_timestamp()
+            typed.put(near, f"typed/table/{number}", Position(float(number)), timestamp=stamp)
+        near.put("typed/table/5", "{", encoding="application/json")
+        near.delete("typed/table/6")
+        typed.put(near, "typed/table/7", Position(7.0), codec="cbor")
+        tables = []
+        while sum(table.num_rows for table in tables) < 6:
+            tables.append(subscriber.recv_table(timeout=SOON, key="key", timestamp="at"))
+        table = pa.concat_tables(tables)
+        assert table.schema == pa.schema(
+            [
+                ("key", pa.string()),
+                ("at", pa.timestamp("us", "UTC")),
+                pa.field("x", pa.float64(), nullable=False),
+                pa.field("y", pa.float64(), nullable=False),
+            ]
+        )
+        assert table["x"].to_pylist() == [0.0, 1.0, 2.0, 3.0, 4.0, 7.0]
+        assert [key[-1] for key in table["key"].to_pylist()] == ["0", "1", "2", "3", "4", "7"]
+        assert table["at"][4].as_py() == stamp.get_time()
+        assert subscriber.failed == len(failed) == 1
+        assert subscriber.recv_table(timeout=0.01).num_rows == 0
+        assert subscriber.recv_many(10, timeout=0.01) == []
+
+
+def test_tables_of_tables(sessions):
+    for model in (pa.Table, pa.RecordBatch):
+        publisher, subscriber = pair(sessions, "typed/tables", model)
+        rows = pa.table({"x": [1, 2]})
+        with publisher, subscriber:
+            for _ in range(3):
+                publisher.put(rows if model is pa.Table else rows.to_batches()[0])
+            got = 0
+            while got < 6:
+                table = subscriber.recv_table(timeout=SOON)
+                assert table.schema == rows.schema
+                got += table.num_rows
+            with pytest.raises(TypeError, match="no key"):
+                subscriber.recv_table(key="key")
+    with (
+        typed.subscriber(sessions[0], "typed/tables", int) as subscriber,
+        pytest.raises(TypeError, match="no named fields"),
+    ):
+        subscriber.recv_table()
+
+
 # ---- Queries ----------------------------------------------------------------------------------------
 
 
@@ -322,7 +374,7 @@ def test_a_question_that_cannot_be_read_is_answered_so(sessions):
         querier.wait_matching(timeout=SOON)
         answers = [querier.get({"low": {"x": "a"}, "high": {"x": 1.0}}), querier.get(), querier.get()]
         good = querier.get({"low": {"x": 0.0}, "high": {"x": 1.0}})
-        with queryable.recv() as query:
+        with queryable.recv(timeout=SOON) as query:
             assert query.value == Area(Position(0.0), Position(1.0))
             assert "Area" in repr(query)
             query.reply(query.value.high)
@@ -335,6 +387,8 @@ def test_a_question_that_cannot_be_read_is_answered_so(sessions):
         assert ["asked without a value" in str(reply.error) for reply in answers[1]] == [True]
         assert queryable.failed == 3
         assert queryable.try_recv() is None
+        with pytest.raises(errors.TimedOut):
+            queryable.recv(timeout=0.01)
 
 
 def test_errors_of_questions_go_to_who_asks_for_them(sessions):

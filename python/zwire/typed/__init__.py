@@ -23,6 +23,7 @@ from zwire.typed._formats import ArrowCodec
 from zwire.typed._pubsub import Message, Publisher, Subscriber, Subscription, publisher, put, subscriber
 from zwire.typed._queries import Querier, Query, Queryable, Reply, Serving, get, querier, queryable
 from zwire.typed._registry import Registry, register, registry
+from zwire.typed._table import arrow_schema
 from zwire.typed._values import decode, encode, from_frames, to_frames
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Serving",
     "Subscriber",
     "Subscription",
+    "arrow_schema",
     "decode",
     "encode",
     "from_frames",

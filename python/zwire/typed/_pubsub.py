@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    import pyarrow as pa
     from typing_extensions import Buffer, Unpack
 
     from zwire import zenoh
@@ -295,13 +296,51 @@ class Subscriber(Subscription[T]):
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
         """Wait for a message, and take those that are there as well.
 
-        Those that go to ``on_error`` count as items: the list can be shorter, and empty.
-
-        Raises:
-            TimedOut: None came in time.
+        Args:
+            max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
+            timeout: Seconds to wait for the first one; ``None`` is for ever. The list is empty when none came.
         """
         messages = (self._message(sample) for sample in self._declared.recv_many(max_items, timeout))
         return [message for message in messages if message is not None]
+
+    def recv_table(
+        self,
+        max_rows: int = 65536,
+        timeout: float | None = None,
+        *,
+        key: str | None = None,
+        timestamp: str | None = None,
+    ) -> pa.Table:
+        """Wait for a message, and make a table of those that are there: a row each.
+
+        The columns are those of :func:`arrow_schema`. Of tables and record batches the rows are put together,
+        without copies; all must have one schema. Deletions are left out, as are payloads that are no values
+        of the model: those are counted in ``failed``, and go to ``on_error``.
+
+        Args:
+            max_rows: Most messages that are taken.
+            timeout: Seconds to wait for the first one; ``None`` is for ever. There are no rows when none came.
+            key: Name of a column for the keys, in front of the others.
+            timestamp: The same for the time stamps, as ``timestamp[us, UTC]``, null where there is none.
+
+        Raises:
+            TypeError: The model has no named fields, or one of them no column.
+            ImportError: pyarrow is not installed.
+        """
+        from zwire.typed import _table
+
+        if not _table.is_arrow(self._reader.model):
+            # Before anything is taken that could not be handed out.
+            _table.arrow_schema(self._reader.model)
+        elif key or timestamp:
+            raise TypeError("rows of tables have no key and no time stamp of their own")
+        messages = self.recv_many(max_rows, timeout)
+        return _table.table(
+            self._reader.model,
+            [message for message in messages if not message.deleted and message.error is None],
+            key=key,
+            timestamp=timestamp,
+        )
 
     def values(self) -> Iterator[T]:
         """Iterate over values alone: deletions are left out.

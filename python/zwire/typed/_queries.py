@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, QueryError, UsageError
@@ -258,16 +259,23 @@ class Queryable(Serving[Q, R]):
     Iterating gives queries until it is undeclared or its session closes.
     """
 
-    def recv(self) -> Query[Q, R]:
+    def recv(self, timeout: float | None = None) -> Query[Q, R]:
         """Wait for a query.
 
+        Args:
+            timeout: Seconds; ``None`` is for ever.
+
         Raises:
+            TimedOut: None came in time.
             ZwireError: What ``zenoh.Queryable.recv`` raises.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            query = self._query(self._declared.recv())
+            query = self._query(self._declared.recv(timeout))
             if query is not None:
                 return query
+            if deadline is not None:
+                timeout = max(0.0, deadline - time.monotonic())
 
     def try_recv(self) -> Query[Q, R] | None:
         """Take a query if one is there."""

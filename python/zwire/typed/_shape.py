@@ -20,7 +20,16 @@ from zwire.typed._tree import Converter, Misfit, Wire, enumeration, kind, litera
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["adapter", "convert", "converter", "is_model_of", "is_pydantic", "is_struct", "validate"]
+__all__ = [
+    "adapter",
+    "convert",
+    "converter",
+    "is_model_of",
+    "is_pydantic",
+    "is_struct",
+    "is_typed_dict",
+    "validate",
+]
 
 _LISTS: dict[Any, Any] = {
     list: list,
