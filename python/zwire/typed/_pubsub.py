@@ -298,7 +298,7 @@ class Subscriber(Subscription[T]):
 
         Args:
             max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
-            timeout: Seconds to wait for the first one; ``None`` is for ever. The list is empty when none came.
+            timeout: Seconds to wait for the first one; ``None`` is for ever. Empty when none came.
         """
         messages = (self._message(sample) for sample in self._declared.recv_many(max_items, timeout))
         return [message for message in messages if message is not None]
@@ -319,7 +319,7 @@ class Subscriber(Subscription[T]):
 
         Args:
             max_rows: Most messages that are taken.
-            timeout: Seconds to wait for the first one; ``None`` is for ever. There are no rows when none came.
+            timeout: Seconds to wait for the first one; ``None`` is for ever. No rows when none came.
             key: Name of a column for the keys, in front of the others.
             timestamp: The same for the time stamps, as ``timestamp[us, UTC]``, null where there is none.
 
