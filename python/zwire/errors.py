@@ -10,6 +10,7 @@
       KeyExprError            also ValueError; a key expression that is not legal
       RowError                also ValueError; row, key, reason
       UnknownPeer             also LookupError; peer
+      NotSupported            also NotImplementedError; what eclipse-zenoh has and this does not
       TransportError
         ConnectError          also ConnectionError; endpoint
           HandshakeError      endpoint, reason
@@ -49,6 +50,7 @@ __all__ = [
     "KeyExprError",
     "LinkClosed",
     "LocalProtocolError",
+    "NotSupported",
     "PayloadError",
     "ProtocolError",
     "QueryError",
@@ -75,9 +77,9 @@ class ZwireError(Exception):
 
     _fields: tuple[str, ...] = ()
 
-    def __init__(self, message: str = "", **fields: object) -> None:
-        """Keep the message and one attribute per field, ``None`` where it is not given."""
-        super().__init__(message)
+    def __init__(self, *args: object, **fields: object) -> None:
+        """Keep message and further arguments, and one attribute per field, ``None`` where it is not given."""
+        super().__init__(*args)
         unknown = fields.keys() - set(self._fields)
         if unknown:
             names = ", ".join(sorted(unknown))
@@ -87,13 +89,13 @@ class ZwireError(Exception):
             setattr(self, name, fields.get(name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild from message and fields."""
+        """Rebuild from arguments and fields."""
         fields = {name: getattr(self, name) for name in self._fields}
-        return _rebuild, (type(self), str(self), fields)
+        return _rebuild, (type(self), self.args, fields)
 
 
-def _rebuild(cls: type[ZwireError], message: str, fields: dict[str, Any]) -> ZwireError:
-    return cls(message, **fields)
+def _rebuild(cls: type[ZwireError], args: tuple[Any, ...], fields: dict[str, Any]) -> ZwireError:
+    return cls(*args, **fields)
 
 
 class ConfigError(ZwireError, ValueError):
@@ -140,6 +142,10 @@ class UnknownPeer(ZwireError, LookupError):
 
     _fields = ("peer",)
     peer: str | None
+
+
+class NotSupported(ZwireError, NotImplementedError):
+    """Something that eclipse-zenoh has and that does not exist here; the message says why."""
 
 
 class TransportError(ZwireError):

@@ -16,6 +16,7 @@ BUILTIN = {
     "ConnectError": ConnectionError,
     "TimedOut": TimeoutError,
     "UnknownPeer": LookupError,
+    "NotSupported": NotImplementedError,
     "DecodeError": ValueError,
     "PayloadError": ValueError,
 }

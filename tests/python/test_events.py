@@ -69,7 +69,7 @@ def test_a_hub_sees_its_clients_come_and_go():
         assert "closed by the peer" in gone.detail
         assert gone.transport == came.transport
         assert links.recv(timeout=PATIENCE).link == link
-        assert repr(gone).startswith("TransportEvent(disconnected, Transport(zid=")
+        assert repr(gone).startswith("TransportEvent(disconnected, Transport { zid: ")
 
 
 def test_history_tells_who_is_there_and_without_it_only_news_comes():

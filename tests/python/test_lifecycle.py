@@ -298,3 +298,25 @@ def test_waits_end_when_another_thread_closes(endpoint):
     assert not any(thread.is_alive() for thread in threads), ended
     assert len(ended) == 5
     del query
+
+
+def test_what_a_closed_session_still_says(endpoint):
+    session = client(endpoint)
+    publisher = session.declare_publisher("a")
+    key = session.declare_keyexpr("a/b")
+    before = session.new_timestamp()
+    session.close()
+    assert session.new_timestamp() > before
+    assert not publisher.matching_status
+    session.undeclare(key)
+    publisher.undeclare()
+
+
+def test_an_encoding_that_is_given_is_that_of_the_value(hub):
+    subscriber = hub.declare_subscriber("a")
+    publisher = hub.declare_publisher("a", encoding="text/plain")
+    publisher.put("x")
+    publisher.put("x", encoding="zenoh/bytes")
+    publisher.put("x", encoding="text/json")
+    encodings = [str(subscriber.recv(timeout=5).encoding) for _ in range(3)]
+    assert encodings == ["text/plain", "zenoh/bytes", "text/json"]

@@ -1,5 +1,7 @@
 """Zenoh sessions, with the names and signatures of the ``eclipse-zenoh`` package."""
 
+from __future__ import annotations
+
 import atexit
 
 from zwire._zwire import (
@@ -62,6 +64,14 @@ from zwire.zenoh._enums import (
 )
 from zwire.zenoh.handlers import Handler
 
+# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from zwire.zenoh import ext as ext
+    from zwire.zenoh import shm as shm
+
 __all__ = [
     "NTP64",
     "CancellationToken",
@@ -118,6 +128,17 @@ __all__ = [
     "scout",
     "try_init_log_from_env",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """``ext`` and ``shm``, which are imported when they are used."""
+    if name in ("ext", "shm"):
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    problem = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(problem)
+
 
 # What a program leaves open is closed when the interpreter ends, each session within its own bound.
 atexit.register(close_all)

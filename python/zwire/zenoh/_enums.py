@@ -6,7 +6,7 @@ to numbers.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, nonmember
 
 from zwire._zwire import WhatAmIMatcher
 from zwire.errors import InvalidValue
@@ -97,6 +97,8 @@ class Priority(_Enum):
     DEFAULT = DATA
     MIN = BACKGROUND
     MAX = REAL_TIME
+    NUM = nonmember(7)
+    """How many there are, a number."""
 
 
 class QueryTarget(_Enum):
@@ -179,6 +181,9 @@ class WhatAmI(_Enum):
     def __str__(self) -> str:
         return self.name.lower()
 
+    def __repr__(self) -> str:
+        return self.name.capitalize()
+
     @classmethod
     def _missing_(cls, value: object) -> WhatAmI:
         """``WhatAmI("router")``, as its text says it."""
@@ -187,8 +192,10 @@ class WhatAmI(_Enum):
                 return role
         raise InvalidValue(f"{value!r} is no role; there are router, peer and client")
 
-    def __or__(self, other: WhatAmI) -> WhatAmIMatcher:
-        """Both roles, as a matcher."""
-        if not isinstance(other, WhatAmI):
+    def __or__(self, other: WhatAmI | str) -> WhatAmIMatcher:
+        """Both roles, or this and those of the text, as a matcher."""
+        if not isinstance(other, WhatAmI | str):
             return NotImplemented
         return WhatAmIMatcher(f"{self}|{other}")
+
+    __ror__ = __or__

@@ -57,6 +57,10 @@ class ZDeserializeError(DecodeError):
     """Bytes that are not what the type says; ``reading`` names the part, ``offset`` counts bytes."""
 
 
+class _RangeError(ValueError, AssertionError):
+    """A number that does not fit. eclipse-zenoh asserts that it does: programs may wait for either."""
+
+
 class _Fixed(int):
     """An integer that travels with a fixed width."""
 
@@ -67,7 +71,7 @@ class _Fixed(int):
         """Check the range."""
         bits = 8 * cls.width_bytes - cls.signed
         if not (-(1 << bits) if cls.signed else 0) <= i < 1 << bits:
-            raise ValueError(f"{i} does not fit into {cls.__name__}")
+            raise _RangeError(f"{i} does not fit into {cls.__name__}")
         return super().__new__(cls, i)
 
 

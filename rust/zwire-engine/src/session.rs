@@ -1,7 +1,7 @@
 //! [`Session`]: what the binding holds; every method may be called from any thread.
 
 use crate::{
-    admin,
+    admin, clock,
     config::{self, Budget, Config, Destination, NodeConfig, PublicationQos},
     connectivity::{LinkEvent, LinkInfo, TransportEvent},
     connector,
@@ -657,7 +657,8 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
-        self.declare(|core, now| Ok(core.api.new_timestamp(now)))
+        self.birth().check()?;
+        Ok(self.shared.core.lock().api.new_timestamp(clock::now()))
     }
 
     /// The id of this node.

@@ -133,7 +133,7 @@ impl Drop for Listener {
 macro_rules! listener {
     ($(#[$doc:meta])* $listener:ident, $listen:ident) => {
         $(#[$doc])*
-        #[pyclass(module = "zwire.zenoh", frozen, weakref)]
+        #[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
         pub(crate) struct $listener(Listener);
 
         impl $listener {

@@ -28,7 +28,7 @@ pub(crate) trait Item: Weigh + Send + 'static {
 }
 
 /// A channel with the default capacity.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct DefaultHandler;
 
 #[pymethods]
@@ -40,7 +40,7 @@ impl DefaultHandler {
 }
 
 /// A channel of that many items; when it is full, the sender is slowed down.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct FifoChannel(usize);
 
 #[pymethods]
@@ -52,7 +52,7 @@ impl FifoChannel {
 }
 
 /// A channel of the newest that many items; it never slows the sender down.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct RingChannel(usize);
 
 #[pymethods]
@@ -68,7 +68,7 @@ impl RingChannel {
 /// `drop_oldest` forgets the oldest and `drop_newest` what comes; neither slows the sender down. `block` does,
 /// at most `deadline` seconds, then drops what comes until something is taken; without a deadline that of the
 /// configuration holds. What is dropped is counted, and the first time one warning is logged.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Channel {
     /// Most items.
     #[pyo3(get)]
@@ -109,7 +109,7 @@ impl Channel {
 /// What is newer takes the place of what has the same key and still waits, and is taken in its turn. Of more
 /// keys than fit the oldest is dropped and counted; it never slows the sender down. Items without a key,
 /// which are queries and events, are all kept up to the capacity.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct LatestChannel(usize);
 
 #[pymethods]
@@ -135,7 +135,7 @@ fn some(py: Python<'_>, name: &str, value: usize) -> PyResult<usize> {
 ///
 /// Without `on_error` that goes to `sys.unraisablehook`. `indirect` changes nothing: a callback never runs
 /// in a thread of the network.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Callback {
     #[pyo3(get)]
     callback: Py<PyAny>,
@@ -166,7 +166,7 @@ impl Callback {
 }
 
 /// A callback that gets a list of at most `max_items` items: what has come, nothing is waited for.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct BatchCallback {
     #[pyo3(get)]
     callback: Py<PyAny>,
@@ -398,7 +398,7 @@ impl<T: Item> Source for Arc<Queue<T>> {
 }
 
 /// The receiving end of a channel.
-#[pyclass(module = "zwire.zenoh.handlers", frozen)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Handler {
     channel: Arc<dyn Source>,
     birth: Birth,

@@ -77,6 +77,15 @@ impl SessionInfo {
     }
 }
 
+/// A role as people write it at the start of a sentence.
+pub(crate) const fn title(role: WhatAmI) -> &'static str {
+    match role {
+        WhatAmI::Router => "Router",
+        WhatAmI::Peer => "Peer",
+        WhatAmI::Client => "Client",
+    }
+}
+
 /// An open session with another node.
 #[pyclass(module = "zwire.zenoh", frozen, eq, skip_from_py_object)]
 #[derive(Clone, PartialEq, Eq)]
@@ -119,8 +128,22 @@ impl Transport {
         self.multicast
     }
 
+    /// Whether messages go through memory that both share: never yet.
+    #[getter]
+    const fn is_shm(&self) -> bool {
+        false
+    }
+
     pub(crate) fn __repr__(&self) -> String {
-        format!("Transport(zid={}, whatami={})", self.zid, self.whatami)
+        // As eclipse-zenoh writes it: programs print it.
+        format!(
+            "Transport {{ zid: {}, whatami: {}, is_qos: {}, is_multicast: {}, is_shm: {} }}",
+            self.zid,
+            title(self.whatami),
+            self.qos,
+            self.multicast,
+            self.is_shm()
+        )
     }
 }
 
@@ -198,6 +221,15 @@ impl Link {
     }
 
     pub(crate) fn __repr__(&self) -> String {
-        format!("Link(zid={}, src={}, dst={})", self.0.zid, self.0.src, self.0.dst)
+        let LinkInfo { zid, src, dst, mtu, streamed, interfaces, priorities, .. } = &self.0;
+        let group = self.0.group.as_deref().map_or("None".to_owned(), |group| format!("Some({group})"));
+        let priorities = priorities.map(|(first, last)| (first as u8, last as u8));
+        // As eclipse-zenoh writes it: programs print it.
+        format!(
+            "Link {{ zid: {zid}, src: {src}, dst: {dst}, group: {group}, mtu: {mtu}, is_streamed: {streamed}, \
+             interfaces: {interfaces:?}, auth_identifier: {:?}, priorities: {priorities:?}, \
+             reliability: Some({:?}) }}",
+            self.0.user, self.0.reliability
+        )
     }
 }

@@ -31,6 +31,17 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<KeyExpr> {
     text.to_str()?.parse().map_err(|error| errors::key_expr(obj.py(), &error))
 }
 
+/// The text of a part of a key expression, which need not be one itself.
+fn text<'a>(obj: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+    if let Ok(key) = obj.cast::<PyKeyExpr>() {
+        return Ok(key.get().0.as_str());
+    }
+    match obj.cast::<PyString>() {
+        Ok(text) => text.to_str(),
+        Err(_) => Err(errors::wrong_type("a KeyExpr or str", obj)),
+    }
+}
+
 #[pymethods]
 impl PyKeyExpr {
     #[new]
@@ -66,25 +77,25 @@ impl PyKeyExpr {
     ///
     /// Raises:
     ///     KeyExprError: The result is no key expression.
-    fn join(&self, py: Python<'_>, other: &str) -> PyResult<Self> {
-        self.0.join(other).map(Self).map_err(|error| errors::key_expr(py, &error))
+    fn join(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.0.join(text(other)?).map(Self).map_err(|error| errors::key_expr(py, &error))
     }
 
     /// This and the other one written one after the other, without a slash. Mostly :meth:`join` is meant.
     ///
     /// Raises:
     ///     KeyExprError: The result is no canonical key expression.
-    fn concat(&self, py: Python<'_>, other: &str) -> PyResult<Self> {
-        self.0.concat(other).map(Self).map_err(|error| errors::key_expr(py, &error))
+    fn concat(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.0.concat(text(other)?).map(Self).map_err(|error| errors::key_expr(py, &error))
     }
 
-    fn __truediv__(&self, py: Python<'_>, other: &str) -> PyResult<Self> {
+    fn __truediv__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
         self.join(py, other)
     }
 
     fn __rtruediv__(&self, py: Python<'_>, other: &str) -> PyResult<Self> {
         let first: KeyExpr = other.parse().map_err(|error| errors::key_expr(py, &error))?;
-        Self(first).join(py, self.0.as_str())
+        first.join(self.0.as_str()).map(Self).map_err(|error| errors::key_expr(py, &error))
     }
 
     fn __str__(&self) -> &str {

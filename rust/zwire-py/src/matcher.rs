@@ -1,7 +1,10 @@
 //! `WhatAmIMatcher`: a set of roles.
 
 use crate::{enums::PyWhatAmI, errors};
-use pyo3::{prelude::*, types::PyType};
+use pyo3::{
+    prelude::*,
+    types::{PyString, PyType},
+};
 use zwire_proto::zenoh::WhatAmI;
 
 const ROLES: [WhatAmI; 3] = [WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client];
@@ -21,14 +24,17 @@ impl PyWhatAmIMatcher {
     }
 }
 
+fn role(py: Python<'_>, name: &str) -> PyResult<WhatAmI> {
+    ROLES
+        .into_iter()
+        .find(|role| role.to_string() == name)
+        .ok_or_else(|| errors::invalid(py, format!("`{name}` is no role; there are router, peer and client")))
+}
+
+/// Blanks around a name and empty parts do not count.
 fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    text.split('|').try_fold(0, |mask, name| match ROLES.iter().find(|role| role.to_string() == name) {
-        Some(role) => Ok(mask | role.to_mask()),
-        None => Err(errors::invalid(py, format!("`{name}` is no role; there are router, peer and client"))),
-    })
+    let mut names = text.split('|').map(str::trim).filter(|name| !name.is_empty());
+    names.try_fold(0, |mask, name| Ok(mask | role(py, name)?.to_mask()))
 }
 
 #[pymethods]
@@ -65,12 +71,16 @@ impl PyWhatAmIMatcher {
         self.0 == 0
     }
 
-    /// Whether it matches that role.
-    fn matches(&self, whatami: PyWhatAmI) -> bool {
-        self.0 & whatami.0.to_mask() != 0
+    /// Whether it matches that role, or the role of that name.
+    fn matches(&self, whatami: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let whatami = match whatami.cast::<PyString>() {
+            Ok(name) => role(whatami.py(), name.to_str()?)?,
+            Err(_) => whatami.extract::<PyWhatAmI>()?.0,
+        };
+        Ok(self.0 & whatami.to_mask() != 0)
     }
 
-    fn __contains__(&self, whatami: PyWhatAmI) -> bool {
+    fn __contains__(&self, whatami: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.matches(whatami)
     }
 

@@ -17,7 +17,7 @@ use std::sync::{
 };
 use zwire_engine::Queue;
 use zwire_proto::zenoh::{
-    KeyExpr,
+    Encoding, KeyExpr,
     session::{EntityId, PublisherOptions},
     wire::PushBody,
 };
@@ -48,13 +48,16 @@ impl Item for bool {
     }
 }
 
-/// What publisher and querier have in common.
+/// What publisher and querier have in common. A closed session has nobody at the other end.
 pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) -> PyResult<MatchingStatus> {
+    if session.look(py)?.is_closed() {
+        return Ok(MatchingStatus { matching: false });
+    }
     session.run(py, move |engine, _| engine.matching(id)).map(|matching| MatchingStatus { matching })
 }
 
 /// A listener to changes of the matching status.
-#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
 pub(crate) struct MatchingListener {
     session: Handle,
     id: EntityId,
@@ -152,12 +155,20 @@ impl Drop for MatchingListener {
 pub(crate) struct Publisher {
     pub(crate) declared: Declared,
     key: KeyExpr,
+    /// Of values that come without one.
+    encoding: Encoding,
     options: PublisherOptions,
 }
 
 impl Publisher {
-    pub(crate) const fn new(session: Handle, id: EntityId, key: KeyExpr, options: PublisherOptions) -> Self {
-        Self { declared: Declared::new(session, id, "publisher"), key, options }
+    pub(crate) const fn new(
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        encoding: Encoding,
+        options: PublisherOptions,
+    ) -> Self {
+        Self { declared: Declared::new(session, id, "publisher"), key, encoding, options }
     }
 
     fn publish(&self, py: Python<'_>, body: PushBody) -> PyResult<()> {
@@ -201,7 +212,7 @@ impl Publisher {
     /// The encoding of its values.
     #[getter]
     fn encoding(&self) -> encoding::PyEncoding {
-        encoding::PyEncoding(self.options.encoding.clone())
+        encoding::PyEncoding(self.encoding.clone())
     }
 
     /// What happens to its publications when a queue is full.
@@ -245,7 +256,8 @@ impl Publisher {
         source_info: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         no_instrumentation(py, timestamp_instrumentation)?;
-        self.publish(py, put_body(payload, encoding, attachment, timestamp, source_info)?)
+        let default = self.encoding.clone();
+        self.publish(py, put_body(payload, encoding, default, attachment, timestamp, source_info)?)
     }
 
     /// Publishes a deletion.

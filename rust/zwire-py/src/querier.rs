@@ -18,7 +18,7 @@ use zwire_proto::zenoh::{
 };
 
 /// A declared querier. A context manager; it undeclares itself when it is dropped.
-#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
 pub(crate) struct Querier {
     pub(crate) declared: Declared,
     key: KeyExpr,

@@ -24,7 +24,7 @@ use zwire_proto::zenoh::{
 
 /// A declared queryable. A context manager, and an iterator over its queries unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
-#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
 pub(crate) struct Queryable {
     pub(crate) declared: Declared,
     key: KeyExpr,
@@ -270,7 +270,7 @@ impl Query {
     ) -> PyResult<()> {
         let _ = (congestion_control, priority);
         let key = keyexpr::extract(key_expr)?;
-        let body = put_body(payload, encoding, attachment, timestamp, None)?;
+        let body = put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
         self.send(py, QueryReplyBody::Sample { key, body }, express)
     }
 

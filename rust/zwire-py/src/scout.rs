@@ -5,6 +5,7 @@ use crate::{
     enums::PyWhatAmI,
     errors,
     handlers::{HandlerArg, Item},
+    info::title,
     matcher::PyWhatAmIMatcher,
     subscriber::Source,
     zid::PyZenohId,
@@ -50,11 +51,7 @@ impl Hello {
 
     fn __str__(&self) -> String {
         let locators = self.locators().join(", ");
-        let role = match self.0.whatami {
-            WhatAmI::Router => "Router",
-            WhatAmI::Peer => "Peer",
-            WhatAmI::Client => "Client",
-        };
+        let role = title(self.0.whatami);
         format!("Hello {{ zid: {}, whatami: {role}, locators: [{locators}] }}", self.0.zid)
     }
 
@@ -82,7 +79,7 @@ pub(crate) fn stop_all() {
 
 /// A search for nodes: a context manager, and an iterator over the answers unless it has a callback. It
 /// ends with `stop()`, or when it is dropped unless it has a callback.
-#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
 pub(crate) struct Scout {
     listing: Arc<Listing>,
     handler: Py<PyAny>,

@@ -152,17 +152,18 @@ pub(crate) fn qos(
     )
 }
 
-/// The body of a put.
+/// The body of a put. Without an encoding of its own it has the `default` one.
 pub(crate) fn put_body(
     payload: &Bound<'_, PyAny>,
     encoding: Option<&Bound<'_, PyAny>>,
+    default: Encoding,
     attachment: Option<&Bound<'_, PyAny>>,
     timestamp: Option<&Bound<'_, PyAny>>,
     source_info: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PushBody> {
     Ok(PushBody::Put(Put {
         timestamp: timestamp::extract_option(timestamp)?,
-        encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
+        encoding: encoding::extract_option(encoding)?.unwrap_or(default),
         source_info: sample::source_info(source_info)?.map(Box::new),
         attachment: zbytes::extract_option(attachment)?,
         ..Put::new(zbytes::extract(payload)?)
@@ -327,6 +328,10 @@ impl Session {
             let Some(id) = self.0.0.keys.lock().remove(&key.get().0) else {
                 return Err(errors::usage(py, "this key expression is not declared in this session"));
             };
+            // The end of the session has taken it back already.
+            if self.0.look(py)?.is_closed() {
+                return Ok(());
+            }
             return self.0.run(py, move |engine, _| engine.undeclare(id));
         }
         if obj.is_instance_of::<pyo3::types::PyString>() {
@@ -361,7 +366,7 @@ impl Session {
         no_instrumentation(py, timestamp_instrumentation)?;
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
-            body: put_body(payload, encoding, attachment, timestamp, source_info)?,
+            body: put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, source_info)?,
             qos: qos(Qos::DEFAULT, congestion_control, priority, express),
             reliability: Reliability::Reliable,
             destination: locality(allowed_destination),
@@ -527,15 +532,15 @@ impl Session {
         allowed_destination: Option<enums::PyLocality>,
     ) -> PyResult<Publisher> {
         let key = keyexpr::extract(key_expr)?;
+        let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
         let options = PublisherOptions {
-            encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
             qos: qos(Qos::DEFAULT, congestion_control, priority, express),
             reliability: reliability.map_or(Reliability::Reliable, |r| r.0),
             destination: locality(allowed_destination),
         };
         let (declared, with) = (key.clone(), options.clone());
         let id = self.0.run(py, move |engine, _| engine.declare_publisher(declared, with))?;
-        Ok(Publisher::new(self.0.clone(), id, key, options))
+        Ok(Publisher::new(self.0.clone(), id, key, encoding, options))
     }
 
     /// Prepares for queries on a key expression.

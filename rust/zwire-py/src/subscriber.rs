@@ -19,7 +19,7 @@ use zwire_proto::zenoh::{
 
 /// A declared subscriber. A context manager, and an iterator over its samples unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
-#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
 pub(crate) struct Subscriber {
     pub(crate) declared: Declared,
     key: KeyExpr,

@@ -105,6 +105,11 @@ impl PyZBytes {
         self.text(py)
     }
 
+    /// The content as memory that is shared with the process that sent it: always None, there is none yet.
+    fn as_shm(&self, py: Python<'_>) -> Py<PyAny> {
+        py.None()
+    }
+
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0)
     }

@@ -143,18 +143,13 @@ impl Session {
         &mut self,
         now: Now,
         publisher: EntityId,
-        mut body: PushBody,
+        body: PushBody,
         sink: &mut impl DataSink,
     ) -> Result<Published> {
         self.check_open()?;
         let Some(known) = self.entities.publishers.get(&publisher) else {
             return Err(SessionError::UnknownEntity { id: publisher, expected: "publisher" });
         };
-        if let PushBody::Put(put) = &mut body
-            && put.encoding.is_default()
-        {
-            put.encoding.clone_from(&known.options.encoding);
-        }
         let key = known.key.inner.clone();
         let options = &known.options;
         let (qos, reliability, destination) = (options.qos, options.reliability, options.destination);

@@ -140,8 +140,6 @@ pub struct QueryableOptions {
 /// How a publisher is declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublisherOptions {
-    /// For values whose own encoding is the default.
-    pub encoding: Encoding,
     /// Of each of its publications.
     pub qos: Qos,
     /// Of each of its publications.

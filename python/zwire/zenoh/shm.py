@@ -1,0 +1,293 @@
+"""Memory that processes on one machine share, with the names of ``zenoh.shm``.
+
+There is no such transport here yet. Sizes, alignments and policies can be made and asked as there; what
+would take shared memory, :class:`ShmProvider`, raises :class:`~zwire.errors.NotSupported`. Payloads of a peer
+that has shared memory arrive through the link: it sees in the handshake that it has to send them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, final
+
+from zwire.errors import InvalidValue, NotSupported
+
+__all__ = [
+    "AllocAlignment",
+    "BlockOn",
+    "Deallocate",
+    "Defragment",
+    "GarbageCollect",
+    "JustAlloc",
+    "MemoryLayout",
+    "ShmProvider",
+    "ZShm",
+    "ZShmMut",
+]
+
+_REASON = "there is no shared memory between processes yet: payloads go through the link, give bytes instead"
+
+# A size has 64 bits.
+_MAX_POW = 63
+
+
+@final
+class AllocAlignment:
+    """An alignment of ``2 ** pow`` bytes.
+
+    Raises:
+        InvalidValue: ``pow`` is not 0 to 63.
+    """
+
+    ALIGN_1_BYTE: ClassVar[AllocAlignment]
+    ALIGN_2_BYTE: ClassVar[AllocAlignment]
+    ALIGN_4_BYTE: ClassVar[AllocAlignment]
+    ALIGN_8_BYTE: ClassVar[AllocAlignment]
+
+    _pow: int
+
+    def __new__(cls, pow: int) -> Self:
+        """Check the exponent."""
+        if not 0 <= pow <= _MAX_POW:
+            problem = f"an alignment is 2 to the power of 0 to {_MAX_POW}, not of {pow}"
+            raise InvalidValue(problem)
+        made = super().__new__(cls)
+        made._pow = pow
+        return made
+
+    def get_alignment_value(self) -> int:
+        """The alignment in bytes."""
+        return 1 << self._pow
+
+    def align_size(self, size: int) -> int:
+        """The size in bytes, extended to a multiple of the alignment.
+
+        Raises:
+            ValueError: The size is not positive.
+        """
+        if size <= 0:
+            problem = f"a size is positive, not {size}"
+            raise ValueError(problem)
+        unit = 1 << self._pow
+        return -(-size // unit) * unit
+
+    def __eq__(self, other: object) -> bool:
+        """Alignments of as many bytes are equal."""
+        return self._pow == other._pow if isinstance(other, AllocAlignment) else NotImplemented
+
+    def __hash__(self) -> int:
+        """That of the exponent."""
+        return hash(self._pow)
+
+    def __repr__(self) -> str:
+        """As it is made."""
+        return f"AllocAlignment({self._pow})"
+
+
+AllocAlignment.ALIGN_1_BYTE = AllocAlignment(0)
+AllocAlignment.ALIGN_2_BYTE = AllocAlignment(1)
+AllocAlignment.ALIGN_4_BYTE = AllocAlignment(2)
+AllocAlignment.ALIGN_8_BYTE = AllocAlignment(3)
+
+
+class _Policy:
+    """What to do where memory is short; without memory nothing is."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def _checked(*policies: _Policy) -> None:
+    for policy in policies:
+        if not isinstance(policy, _Policy):
+            problem = f"expected a policy, not {type(policy).__name__}"
+            raise TypeError(problem)
+
+
+@final
+class JustAlloc(_Policy):
+    """Only try to allocate."""
+
+
+# One default for all: it has no content.
+_JUST_ALLOC = JustAlloc()
+
+
+@final
+class BlockOn(_Policy):
+    """Wait until the inner policy has succeeded."""
+
+    def __new__(cls, inner_policy: _AllocPolicy = _JUST_ALLOC) -> Self:
+        """Check the policy."""
+        _checked(inner_policy)
+        return super().__new__(cls)
+
+
+@final
+class Deallocate(_Policy):
+    """Take buffers from their users until it succeeds."""
+
+    def __new__(
+        cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
+    ) -> Self:
+        """Check the policies."""
+        _checked(inner_policy, alt_policy)
+        return super().__new__(cls)
+
+
+@final
+class Defragment(_Policy):
+    """Where the inner policy fails: defragment, then the other one."""
+
+    def __new__(
+        cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
+    ) -> Self:
+        """Check the policies."""
+        _checked(inner_policy, alt_policy)
+        return super().__new__(cls)
+
+
+@final
+class GarbageCollect(_Policy):
+    """Where the inner policy fails: collect what nobody holds, then the other one."""
+
+    def __new__(
+        cls,
+        inner_policy: _AllocPolicy = _JUST_ALLOC,
+        alt_policy: _AllocPolicy = _JUST_ALLOC,
+        *,
+        safe: bool = True,  # noqa: ARG004 - kept for the signature
+    ) -> Self:
+        """Check the policies."""
+        _checked(inner_policy, alt_policy)
+        return super().__new__(cls)
+
+
+@final
+class MemoryLayout:
+    """A size in bytes that is a multiple of an alignment.
+
+    Raises:
+        InvalidValue: The size is not positive, or no multiple of the alignment.
+    """
+
+    _size: int
+    _alignment: AllocAlignment
+
+    def __new__(cls, size: int, alignment: AllocAlignment = AllocAlignment.ALIGN_1_BYTE) -> Self:
+        """Check the size."""
+        if size <= 0 or size % alignment.get_alignment_value():
+            problem = f"a size of {size} is no positive multiple of {alignment.get_alignment_value()}"
+            raise InvalidValue(problem)
+        made = super().__new__(cls)
+        made._size, made._alignment = size, alignment
+        return made
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self._size
+
+    @property
+    def alignment(self) -> AllocAlignment:
+        """Of the size."""
+        return self._alignment
+
+    def __eq__(self, other: object) -> bool:
+        """Both parts are equal."""
+        if not isinstance(other, MemoryLayout):
+            return NotImplemented
+        return (self._size, self._alignment) == (other._size, other._alignment)
+
+    def __hash__(self) -> int:
+        """That of both parts."""
+        return hash((self._size, self._alignment))
+
+    def __repr__(self) -> str:
+        """As it is made."""
+        return f"MemoryLayout({self._size}, {self._alignment!r})"
+
+
+@final
+class ShmProvider:
+    """Where shared memory would come from."""
+
+    def __new__(cls) -> Self:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    @classmethod
+    def default_backend(cls, layout: _IntoMemoryLayout) -> Self:  # noqa: ARG003 - kept for the signature
+        """Fail.
+
+        Raises:
+            NotSupported: Always.
+        """
+        raise NotSupported(_REASON)
+
+    def alloc(self, layout: _IntoMemoryLayout, policy: _AllocPolicy = _JUST_ALLOC) -> ZShmMut:  # noqa: ARG002
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def defragment(self) -> None:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def garbage_collect(self) -> int:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def garbage_collect_unsafe(self) -> int:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    @property
+    def available(self) -> int:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+
+@final
+class ZShm:
+    """A buffer in shared memory: there are none."""
+
+    def __new__(cls) -> Self:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def is_valid(self) -> bool:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def __bytes__(self) -> bytes:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+
+@final
+class ZShmMut:
+    """A buffer in shared memory that can be written to: there are none."""
+
+    def __new__(cls) -> Self:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def __bytes__(self) -> bytes:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def __setitem__(self, item: int | slice, value: int | bytes | bytearray) -> None:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+
+if TYPE_CHECKING:
+    _AllocPolicy: TypeAlias = JustAlloc | BlockOn | Deallocate | Defragment | GarbageCollect
+    _IntoMemoryLayout: TypeAlias = MemoryLayout | tuple[int, AllocAlignment] | int

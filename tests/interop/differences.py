@@ -1,0 +1,162 @@
+"""Where programs see a difference, and why. The tests check each; `docs/compatibility.md` is made of this."""
+
+from typing import NamedTuple
+
+
+class Value(NamedTuple):
+    """Expressions with one reason: what each gives there and here; an ellipsis stands for more text."""
+
+    reason: str
+    outcomes: list[tuple[str, str, str]]
+
+
+class Scene(NamedTuple):
+    """Something that sessions do differently."""
+
+    what: str
+    theirs: str
+    ours: str
+    reason: str
+
+
+TYPE = "raises TypeError"
+ATTRIBUTE = "raises AttributeError"
+ERROR = "raises ZError"
+
+VALUES = {
+    "Names and defaults of the stubs hold": Value(
+        "the stubs of eclipse-zenoh say so, its module does not do it",
+        [
+            ('KeyExpr(key_expr="a")', TYPE, "ke`a`"),
+            ('KeyExpr(s="a")', "ke`a`", TYPE),
+            ('str(Encoding(encoding="a"))', TYPE, "'a'"),
+            ("str(Encoding())", TYPE, "'zenoh/bytes'"),
+            ("str(Parameters())", TYPE, "''"),
+            ('str(Parameters(parameters="a=1"))', TYPE, "'a=1'"),
+            ("ZBytes().to_bytes()", TYPE, "b''"),
+            ('ZBytes(bytes=b"x").to_bytes()', TYPE, "b'x'"),
+            ('ZBytes(obj=b"x").to_bytes()', "b'x'", TYPE),
+            ('str(WhatAmIMatcher(matcher="peer"))', TYPE, "'peer'"),
+            ("WhatAmIMatcher().is_empty()", TYPE, "True"),
+            ('zenoh.WhatAmI(s="router")', "Router", TYPE),
+            ("NTP64(seconds=1, nanos=2).subsec_nanos()", TYPE, "2"),
+            ('s = Selector("a"); s.key_expr = "b"; str(s)', ATTRIBUTE, "'b'"),
+            ('s = Selector("a"); s.parameters = "x=1"; str(s)', ATTRIBUTE, "'a?x=1'"),
+            (
+                "zenoh.QueryConsolidation(zenoh.ConsolidationMode.LATEST).mode",
+                "<built-in method mode of QueryConsolidation object>",
+                "ConsolidationMode.LATEST",
+            ),
+            ("handlers.FifoChannel[int]", TYPE, "FifoChannel[int]"),
+            ("handlers.Callback[int]", TYPE, "Callback[int]"),
+            ("zenoh.LinkEventsListener[int]", TYPE, "LinkEventsListener[int]"),
+        ],
+    ),
+    "What the `repr` of a value says": Value(
+        "the text of the Rust types says nothing to a reader of Python, or is as long as a payload",
+        [
+            ("Encoding.TEXT_PLAIN", "Encoding(Encoding { id: 4, schema: None })", "Encoding('text/plain')"),
+            ('ZBytes("abc")', "ZBytes(ZBuf { slices: [[61, 62, 63]] })", "ZBytes(b'abc')"),
+            ('WhatAmIMatcher("peer|router")', "WhatAmIMatcher(131)", "WhatAmIMatcher('router|peer')"),
+            (
+                "zenoh.QueryConsolidation.AUTO",
+                "<QueryConsolidation object>",
+                "QueryConsolidation(ConsolidationMode.AUTO)",
+            ),
+            ("handlers.Callback(print)", "Callback { callback: , drop: None, …", "<Callback object>"),
+            (
+                "zenoh.CancellationToken()",
+                "CancellationTokenInner { on_cancel_handlers: 0, …",
+                "<CancellationToken object>",
+            ),
+            ("Config()", "Config(Config { id: None, metadata: Null, …", "<Config mode=peer connect=[] …"),
+            ('zenoh.ZError("x")', "ZError('x')", "ZwireError('x')"),
+        ],
+    ),
+    "Equal content is equal": Value(
+        "there two objects with one content are different; `hash` works here as there",
+        [
+            ("Config() == Config()", "False", "True"),
+            ('Parameters("a=1") == Parameters("a=1")', "False", "True"),
+            ('Selector("a") == Selector("a")', "False", "True"),
+            ('WhatAmIMatcher("peer") == WhatAmIMatcher("peer")', "False", "True"),
+            ("zenoh.QueryConsolidation.AUTO == zenoh.QueryConsolidation.DEFAULT", "False", "True"),
+        ],
+    ),
+    "Arguments that are taken, too": Value(
+        "the meaning is plain",
+        [
+            ('KeyExpr(KeyExpr("a"))', TYPE, "ke`a`"),
+            ('KeyExpr("a").join(KeyExpr("b"))', TYPE, "ke`a/b`"),
+            ('KeyExpr("a").concat(KeyExpr("b"))', TYPE, "ke`ab`"),
+            ('"a" / KeyExpr("b")', TYPE, "ke`a/b`"),
+            ('str(Encoding(Encoding("a")))', TYPE, "'a'"),
+            ('str(Parameters(Parameters("a=1")))', TYPE, "'a=1'"),
+            ('str(Selector(Selector("a/b?x=1")))', TYPE, "'a/b?x=1'"),
+            ('ZBytes(memoryview(b"x")).to_bytes()', TYPE, "b'x'"),
+            ('ZBytes(ZBytes(b"x")).to_bytes()', TYPE, "b'x'"),
+            ('bytes(zenoh.TimestampId(zenoh.TimestampId(b"a")))[:1]', TYPE, "b'a'"),
+            ('Timestamp.parse_rfc3339("7386690599959157260/33")', ERROR, "7386690599959157260/33"),
+            ("c = Config(); c.insert_json5('id', None); c.get_json('id')", TYPE, "'null'"),
+            ("c = Config(); c.insert_json5('adminspace/enabled', True)", TYPE, "None"),
+            (
+                'c = Config(); c.insert_json5("", \'{mode: "client"}\'); c.get_json("mode")',
+                ERROR,
+                "'\"client\"'",
+            ),
+            ("ext.z_deserialize(typing.List[int], ext.z_serialize([1, 2]))", TYPE, "[1, 2]"),
+        ],
+    ),
+    "What values can do": Value(
+        "users have asked for it, or Python programs expect it",
+        [
+            ('KeyExpr("a") < KeyExpr("b")', TYPE, "True"),
+            ('copy.copy(KeyExpr("a"))', TYPE, "ke`a`"),
+            ('ZBytes(b"a")[0]', TYPE, "97"),
+            ('list(ZBytes(b"ab"))', TYPE, "[97, 98]"),
+            ('bytearray(ZBytes(b"ab"))', TYPE, "bytearray(b'ab')"),
+            ('int(ZBytes(b"1"))', TYPE, "1"),
+            ("Encoding.TEXT_PLAIN.id", ATTRIBUTE, "4"),
+            ('zenoh.ZenohId("a")', TYPE, "a"),
+            ("zenoh.Priority(5)", TYPE, "Priority.DATA"),
+            ("len(list(zenoh.Priority))", TYPE, "7"),
+            ("zenoh.Priority.DATA.name", ATTRIBUTE, "'DATA'"),
+            ("{zenoh.Priority.DATA: 1}", TYPE, "{Priority.DATA: 1}"),
+        ],
+    ),
+    "Wrong values are refused with a `ZError`": Value(
+        "there it is taken and has no effect, or overflows",
+        [
+            ("c = Config(); c.insert_json5('queries_default_timeout', '-1')", "None", ERROR),
+            ('str(Encoding("x" * 300))[:1]', "'x'", ERROR),
+            ('ext.z_deserialize(int, b"abc")', TYPE, ERROR),
+            ("issubclass(ext.ZDeserializeError, zenoh.ZError)", "False", "True"),
+            (
+                'Timestamp(NTP64(0, 0), b"a").get_diff_duration(Timestamp(NTP64(1, 0), b"a"))',
+                "datetime.timedelta(days=49710, seconds=23295)",
+                "datetime.timedelta(days=-1, seconds=86399)",
+            ),
+        ],
+    ),
+    "Texts of a configuration": Value(
+        "the values are the same; keys come in another order, those that are secrets or unset are shown, too",
+        [
+            (
+                'Config().get_json("listen/endpoints")',
+                '\'{"router":["tcp/[::]:7447"],"peer":["tcp/[::]:0"]}\'',
+                '\'{"router":["tcp/[::]:7447"],"peer":["tcp/[::]:0"],"client":[]}\'',
+            ),
+            (
+                'Config().get_json("connect")',
+                '\'{"timeout_ms":null,"endpoints":[],…',
+                '\'{"endpoints":[],"timeout_ms":null,…',
+            ),
+            ('Config().get_json("")', ERROR, '\'{"id":null,…'),
+            (
+                'f = FILE.with_suffix(".yaml"); f.write_text("id: a"); Config.from_file(f).get_json("id")',
+                "'\"a\"'",
+                ERROR,
+            ),
+        ],
+    ),
+}
