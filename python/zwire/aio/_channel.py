@@ -163,6 +163,11 @@ class Handler(Generic[T]):
         """How many items were dropped because the channel was full."""
         return self._handler.dropped
 
+    @property
+    def replaced(self) -> int:
+        """How many items gave way to newer ones of the same key, in a ``LatestChannel``."""
+        return self._handler.replaced
+
     def __len__(self) -> int:
         return len(self._handler)
 
@@ -227,6 +232,7 @@ class Server(Generic[T]):
         self._callback = callback
         self._declared = declared
         self._stopped = False
+        self.errors = 0
         self._workers = 0
         self._busy = 0
         self._reactor = current()
@@ -306,6 +312,7 @@ class Server(Generic[T]):
                 self._report(error)
 
     def _report(self, error: BaseException) -> None:
+        self.errors += 1
         if self._callback.on_error is None:
             self._reactor.report(f"exception in {self._callback.callback!r}", error)
             return
@@ -356,10 +363,11 @@ class Receiver(Generic[T]):
         self._inner = inner = declare(channel)
         self._channel: Handler[T] | None = Handler(self._source(inner), wrap)
         self._shown = shown
+        self._server: Server[T] | None = None
         if callback is not None:
-            server = Server(self._channel, callback, inner)
+            self._server = Server(self._channel, callback, inner)
             if servers is not None:
-                servers.add(server)
+                servers.add(self._server)
             self._channel = None
 
     @staticmethod

@@ -133,6 +133,16 @@ class Subscriber(_Listener[Sample]):
         """How many samples were dropped because the handler was full."""
         return self._inner.dropped  # type: ignore[no-any-return]
 
+    @property
+    def replaced(self) -> int:
+        """How many samples gave way to newer ones of the same key, in a ``LatestChannel``."""
+        return self._inner.replaced  # type: ignore[no-any-return]
+
+    @property
+    def errors(self) -> int:
+        """How many calls of the callback have raised."""
+        return 0 if self._server is None else self._server.errors
+
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
         await ready(self._inner, timeout)
@@ -160,6 +170,16 @@ class Queryable(_Listener[Query]):
     def key_expr(self) -> KeyExpr:
         """What it answers."""
         return self._inner.key_expr  # type: ignore[no-any-return]
+
+    @property
+    def dropped(self) -> int:
+        """How many queries were dropped because the handler was full."""
+        return self._inner.dropped  # type: ignore[no-any-return]
+
+    @property
+    def errors(self) -> int:
+        """How many calls of the callback have raised."""
+        return 0 if self._server is None else self._server.errors
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
