@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from zwire.aio._channel import IntoHandler, Server
     from zwire.aio._entities import Declared
+    from zwire.stats import SessionStats
     from zwire.zenoh import (
         CongestionControl,
         ConsolidationMode,
@@ -160,7 +161,7 @@ class Session(Sender):
         """Make a timestamp that is later than all before it."""
         return self._session.new_timestamp()
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> SessionStats:
         """Give counters by name: messages, bytes, and drops by reason."""
         return self._session.stats()
 

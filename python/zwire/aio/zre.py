@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from zwire import _zwire
     from zwire._zwire import ArrowBatch, Shouted, _ArrowArray, _Frames, _Uuid
+    from zwire.stats import NodeStats
     from zwire.zre import Config, Delivery, Sent
 
 __all__ = ["Node"]
@@ -203,7 +204,7 @@ class Node(Receiver[Event]):
         )
         return batch
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> NodeStats:
         """Give counters since the start, by name. All rise."""
         return self._inner.stats()
 

@@ -302,7 +302,7 @@ fn open_metrics(stats: &BTreeMap<String, u64>, zid: ZenohId, whatami: WhatAmI) -
     for (name, value) in stats {
         let metric = format!("zwire_{}", name.replace('.', "_"));
         // Writing to a text does not fail.
-        let _ = if name == "links" {
+        let _ = if stats::GAUGES.contains(&name.as_str()) {
             writeln!(text, "# TYPE {metric} gauge\n{metric}{{{labels}}} {value}")
         } else {
             writeln!(text, "# TYPE {metric} counter\n{metric}_total{{{labels}}} {value}")

@@ -100,6 +100,10 @@ pub enum LinkEnd {
 }
 
 impl LinkEnd {
+    /// All that [`Self::word`] may be.
+    pub const WORDS: [&'static str; 7] =
+        ["closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"];
+
     /// In a word.
     #[must_use]
     pub const fn word(&self) -> &'static str {
@@ -184,6 +188,10 @@ pub(crate) struct Connectivity {
     met: VecDeque<ZenohId>,
     listeners: Vec<(u64, Listener)>,
     last: u64,
+    /// How often a node has come back.
+    pub(crate) reconnected: u64,
+    /// How many links have ended, by [`LinkEnd::word`].
+    pub(crate) ended: [u64; LinkEnd::WORDS.len()],
 }
 
 enum Listener {
@@ -214,6 +222,7 @@ impl Connectivity {
             }
         }
         self.links.push(link.clone());
+        self.reconnected += u64::from(first && again);
         let change = if first && again { Change::Reconnected } else { Change::Connected };
         self.tell(&link, first, &change);
     }
@@ -222,6 +231,9 @@ impl Connectivity {
     pub(crate) fn down(&mut self, link: &LinkInfo, end: LinkEnd) {
         let Some(at) = self.links.iter().position(|known| **known == *link) else { return };
         let link = self.links.swap_remove(at);
+        if let Some(word) = LinkEnd::WORDS.iter().position(|word| *word == end.word()) {
+            self.ended[word] += 1;
+        }
         let last = !self.links.iter().any(|known| known.zid == link.zid);
         self.tell(&link, last, &Change::Disconnected(end));
     }

@@ -7,6 +7,7 @@ use crate::{
     query::{InboundQuery, Query},
     queue::{Pushed, Queue, Weigh},
     shared::Shared,
+    stats::{ConsumerKind, Past},
 };
 // Its hash is quicker than that of the standard library. The keys in here are numbers of ours.
 use hashbrown::HashMap;
@@ -231,6 +232,10 @@ pub(crate) struct Core {
     pub(crate) gets: HashMap<GetId, Replies>,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
     pub(crate) connectivity: Connectivity,
+    /// What was counted by what is there no more.
+    pub(crate) past: Past,
+    /// What consumers are, and on which key.
+    pub(crate) consumers: HashMap<EntityId, (ConsumerKind, KeyExpr)>,
     /// Barriers that somebody waits for, and how they ended.
     pub(crate) barriers: HashMap<BarrierId, Option<BarrierEnd>>,
     // Emptied by `pump`, kept for their memory.
@@ -251,6 +256,8 @@ impl Core {
             gets: HashMap::new(),
             matching: HashMap::new(),
             connectivity: Connectivity::new(one_link),
+            past: Past::default(),
+            consumers: HashMap::new(),
             barriers: HashMap::new(),
             events: VecDeque::new(),
             from_api: VecDeque::new(),
@@ -462,6 +469,7 @@ impl Core {
                 if let Some(replies) = self.gets.remove(&get) {
                     // Set once: a get ends once.
                     let _ = replies.done.set(reason);
+                    self.past.replies_dropped += replies.queue.dropped();
                     replies.queue.close();
                 }
             }
@@ -510,11 +518,15 @@ impl Core {
 
     /// Forgets the handlers of an entity and ends them.
     pub(crate) fn forget(&mut self, entity: EntityId, effects: &mut Effects) {
+        self.consumers.remove(&entity);
         if let Some(queue) = self.samples.remove(&entity) {
             queue.close();
+            self.past.samples_dropped += queue.dropped();
+            self.past.samples_replaced += queue.replaced();
         }
         if let Some(queue) = self.queries.remove(&entity) {
             queue.close();
+            self.past.queries_dropped += queue.dropped();
             // What nobody will take any more is finished when the last owner drops it.
             effects.garbage.push(Garbage::Queries(queue));
         }

@@ -34,7 +34,7 @@ pub mod runtime;
 pub mod scouting;
 mod session;
 mod shared;
-mod stats;
+pub mod stats;
 mod tap;
 mod tcp;
 mod tls;

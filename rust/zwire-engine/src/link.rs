@@ -80,16 +80,33 @@ pub enum Sent {
 pub struct LinkStats {
     /// Bytes written.
     pub tx_bytes: AtomicU64,
-    /// Network messages queued.
-    pub tx_messages: AtomicU64,
+    /// Network messages queued, by lane.
+    pub tx_messages: [AtomicU64; Priority::COUNT],
     /// Write calls.
     pub tx_writes: AtomicU64,
-    /// Messages dropped because their lane was full.
-    pub tx_dropped: AtomicU64,
+    /// Messages dropped because their lane was full, by lane.
+    pub tx_dropped: [AtomicU64; Priority::COUNT],
     /// Bytes read.
     pub rx_bytes: AtomicU64,
     /// Network messages received.
     pub rx_messages: AtomicU64,
+}
+
+/// What goes through one lane of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneReport {
+    /// Its priority.
+    pub lane: Priority,
+    /// Network messages queued.
+    pub tx_messages: u64,
+    /// Messages dropped because it was full.
+    pub tx_dropped: u64,
+    /// Bytes that wait to be written.
+    pub waiting_bytes: usize,
+    /// Most bytes that may wait.
+    pub capacity_bytes: usize,
+    /// Who waits for room in it.
+    pub producers: usize,
 }
 
 /// How long the task of a link goes on looking for something to flush after there was something.
@@ -132,6 +149,7 @@ pub struct Link {
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// Counters.
     pub stats: LinkStats,
+    since: Duration,
     tx: Mutex<Tx>,
     tx_wake: Notify,
     space: Condvar,
@@ -180,6 +198,7 @@ impl Link {
             io,
             params,
             stats: LinkStats::default(),
+            since: clock::mono(),
             tx: Mutex::new(Tx {
                 machine,
                 out: VecDeque::new(),
@@ -250,19 +269,19 @@ impl Link {
                 CongestionControl::BlockFirst => self.blocked[lane as usize].swap(true, Ordering::Relaxed),
             };
             if drop {
-                drop_count(&self.stats.tx_dropped);
+                drop_count(&self.stats.tx_dropped[lane as usize]);
                 return Sent::Dropped;
             }
         } else {
             self.refresh_lane(lane);
         }
         if tx.machine.push(message, reliability).is_err() {
-            drop_count(&self.stats.tx_dropped);
+            drop_count(&self.stats.tx_dropped[lane as usize]);
             return Sent::Dropped;
         }
         let full = tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
         drop(tx);
-        self.stats.tx_messages.fetch_add(1, Ordering::Relaxed);
+        self.stats.tx_messages[lane as usize].fetch_add(1, Ordering::Relaxed);
         match (over, full) {
             (true, _) => Sent::Over,
             (false, true) => Sent::Full,
@@ -609,7 +628,7 @@ impl Link {
     /// Tells the log that the link has ended; `missed`, if it was the only one of a session that goes on.
     pub(crate) fn tell_end(&self, missed: bool) {
         let (end, zid) = (self.end(), self.params.remote.zid);
-        if missed && end != LinkEnd::Closed {
+        if missed && end != LinkEnd::Closed && !crate::log::is_leaving() {
             tracing::warn!(
                 peer = self.peer, %zid, reason = end.word(), detail = %end,
                 "the connection is lost, and what is published until the next one"
@@ -617,6 +636,30 @@ impl Link {
         } else {
             tracing::info!(peer = self.peer, %zid, reason = end.word(), detail = %end, "disconnected");
         }
+    }
+
+    /// For how long it has been there.
+    pub(crate) fn age(&self) -> Duration {
+        clock::mono().saturating_sub(self.since)
+    }
+
+    /// What goes through each lane, of one or of all.
+    pub(crate) fn lanes(&self) -> Vec<LaneReport> {
+        let queued = {
+            let tx = self.tx.lock();
+            Priority::ALL.map(|lane| tx.machine.queued_bytes(lane))
+        };
+        let all = self.params.qos;
+        let lanes = Priority::ALL.into_iter().filter(|lane| all || *lane == Priority::Data);
+        let report = |lane: Priority| LaneReport {
+            lane,
+            tx_messages: self.stats.tx_messages[lane as usize].load(Ordering::Relaxed),
+            tx_dropped: self.stats.tx_dropped[lane as usize].load(Ordering::Relaxed),
+            waiting_bytes: queued[lane as usize],
+            capacity_bytes: self.lane_bytes[lane as usize],
+            producers: self.waiting[lane as usize].load(Ordering::Relaxed),
+        };
+        lanes.map(report).collect()
     }
 
     /// Says CLOSE, after everything that is queued.

@@ -157,6 +157,7 @@ impl Ears {
         shared.with_core(&mut effects, |core, now, _| {
             if let Side::Node(side) = &mut core.side {
                 side.links.remove(&self.face);
+                core.past.link(&self.link);
                 side.node.handle_face_down(now, self.face);
             }
         });

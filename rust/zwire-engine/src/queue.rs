@@ -54,6 +54,18 @@ impl Overflow {
         matches!(self, Self::Wait { .. } | Self::Hold)
     }
 
+    /// What a full queue does, in a word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Wait { .. } => "block",
+            Self::Hold => "hold",
+            Self::DropNewest => "drop_newest",
+            Self::DropOldest => "drop_oldest",
+            Self::Latest => "latest",
+        }
+    }
+
     /// What a queue that is full does, for people.
     const fn consequence(self) -> &'static str {
         match self {
@@ -87,6 +99,25 @@ pub enum Pushed {
     Dropped,
     /// The consumer is gone.
     Closed,
+}
+
+/// What has come to a queue, and what waits in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Items that came, those among them that found no place.
+    pub received: u64,
+    /// Items that were dropped at the bound.
+    pub dropped: u64,
+    /// Items that gave their place to newer ones of their key.
+    pub replaced: u64,
+    /// Items that wait for the consumer.
+    pub waiting: usize,
+    /// Their weight.
+    pub waiting_bytes: usize,
+    /// Most that may wait, and what happens then.
+    pub bounds: Bounds,
+    /// Whether nobody has taken anything within the deadline, and what comes is dropped at once.
+    pub stalled: bool,
 }
 
 /// What is left in a queue.
@@ -150,6 +181,8 @@ struct Inner<T> {
     /// Empty; takes the place of `items` when all of them are taken.
     spare: VecDeque<T>,
     bytes: usize,
+    /// Items that came.
+    received: u64,
     /// Where the items of each key are, if that matters.
     latest: Option<Box<Latest>>,
     closed: bool,
@@ -238,6 +271,7 @@ impl<T: Weigh> Queue<T> {
                 items: VecDeque::new(),
                 spare: VecDeque::new(),
                 bytes: 0,
+                received: 0,
                 latest: (bounds.overflow == Overflow::Latest).then(Box::default),
                 closed: false,
                 stalled: false,
@@ -298,6 +332,7 @@ impl<T: Weigh> Queue<T> {
         if inner.closed {
             return (Pushed::Closed, item.into());
         }
+        inner.received += 1;
         let refused = match self.bounds.overflow {
             Overflow::Wait { .. } => inner.stalled && self.full(&inner),
             Overflow::DropNewest => self.full(&inner),
@@ -356,7 +391,10 @@ impl<T: Weigh> Queue<T> {
             return Pushed::Closed;
         }
         let inner_mut = &mut *inner;
-        items.for_each(|item| inner_mut.add(item));
+        items.for_each(|item| {
+            inner_mut.received += 1;
+            inner_mut.add(item);
+        });
         if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
     }
 
@@ -616,6 +654,21 @@ impl<T: Weigh> Queue<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What has come, and what waits.
+    #[must_use]
+    pub fn stats(&self) -> QueueStats {
+        let inner = self.inner.lock();
+        QueueStats {
+            received: inner.received,
+            dropped: self.dropped(),
+            replaced: self.replaced(),
+            waiting: inner.items.len(),
+            waiting_bytes: inner.bytes,
+            bounds: self.bounds,
+            stalled: inner.stalled,
+        }
     }
 
     /// How many items were dropped at the bound.

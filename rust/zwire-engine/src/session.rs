@@ -16,6 +16,7 @@ use crate::{
     runtime,
     scouting::{self, Station},
     shared::Shared,
+    stats::{ConsumerKind, Report},
     tap::Tap,
     waits::{BarrierWait, MatchingWait},
     watch::Missed,
@@ -299,7 +300,8 @@ impl Session {
     ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
         let queue = self.queue("subscriber", &key, handler);
         self.declare(|core, now| {
-            let id = core.api.declare_subscriber(now, key, options)?;
+            let id = core.api.declare_subscriber(now, key.clone(), options)?;
+            core.consumers.insert(id, (ConsumerKind::Subscriber, key));
             core.samples.insert(id, queue.clone());
             Ok((id, queue))
         })
@@ -317,7 +319,8 @@ impl Session {
     ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
         let queue = self.queue("liveliness subscriber", &key, handler);
         self.declare(|core, now| {
-            let id = core.api.declare_liveliness_subscriber(now, key, history)?;
+            let id = core.api.declare_liveliness_subscriber(now, key.clone(), history)?;
+            core.consumers.insert(id, (ConsumerKind::Liveliness, key));
             core.samples.insert(id, queue.clone());
             Ok((id, queue))
         })
@@ -335,7 +338,8 @@ impl Session {
     ) -> Result<(EntityId, Arc<Queue<Query>>), Error> {
         let queue = self.queue("queryable", &key, handler);
         self.declare(|core, now| {
-            let id = core.api.declare_queryable(now, key, options)?;
+            let id = core.api.declare_queryable(now, key.clone(), options)?;
+            core.consumers.insert(id, (ConsumerKind::Queryable, key));
             core.queries.insert(id, queue.clone());
             Ok((id, queue))
         })
@@ -701,6 +705,12 @@ impl Session {
     #[must_use]
     pub fn stats(&self) -> BTreeMap<String, u64> {
         crate::stats::collect(&self.shared.core.lock())
+    }
+
+    /// As [`Self::stats`], with links, consumers and the rate of drops.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        crate::stats::report(&mut self.shared.core.lock())
     }
 
     /// Says goodbye, waits a little for what is queued, and ends every queue. Idempotent.

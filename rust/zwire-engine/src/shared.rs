@@ -331,6 +331,7 @@ impl Shared {
         effects.told = true;
         let alone = self.with_core(&mut effects, |core, now, _| {
             core.connectivity.down(info, link.end());
+            core.past.link(link);
             match &mut core.side {
                 Side::Client(slot) => {
                     // A newer link may have taken its place already.

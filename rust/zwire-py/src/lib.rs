@@ -32,6 +32,7 @@ mod sample;
 mod scout;
 mod selector;
 mod session;
+mod stats;
 mod subscriber;
 mod timestamp;
 mod waking;

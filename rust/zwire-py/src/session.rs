@@ -90,6 +90,7 @@ static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
     crate::calling::exit_begins();
+    zwire_engine::log::leave();
     crate::zre::stop_all(py);
     let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
@@ -303,9 +304,11 @@ impl Session {
         self.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp)
     }
 
-    /// Counters by name: messages, bytes, and drops by reason.
-    fn stats(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<String, u64>> {
-        Ok(self.0.look(py)?.stats())
+    /// What is counted, by name, and each link, subscriber and queryable: see `zwire.stats`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+        let engine = self.0.look(py)?;
+        let report = py.detach(|| engine.report());
+        crate::stats::session(py, &report)
     }
 
     /// The endpoints on which this node listens, as `tcp/address:port`.

@@ -15,7 +15,7 @@ pub use filter::{Filter, FilterError};
 pub use queue::{BURST, Log, PERIOD, Taken, on_first, write_lines};
 pub use record::{Record, Value};
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, span, subscriber::Interest};
 
 /// What an event is about.
@@ -170,6 +170,18 @@ pub fn set_line_levels(levels: &[LevelFilter; Layer::COUNT]) {
 pub fn install() {
     // Another subscriber, if there is one, is of our own tests.
     let _ = tracing::subscriber::set_global_default(Sink);
+}
+
+/// The process is about to end.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// The process ends, and what is open goes with it: links that end now are no loss.
+pub fn leave() {
+    LEAVING.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn is_leaving() -> bool {
+    LEAVING.load(Ordering::Relaxed)
 }
 
 struct Sink;

@@ -309,6 +309,12 @@ impl Session {
         &self.stats
     }
 
+    /// How many queries of others are not finished.
+    #[must_use]
+    pub fn open_queries(&self) -> usize {
+        self.queries.open()
+    }
+
     // Shared by the parts.
 
     fn check_open(&self) -> Result<()> {

@@ -57,6 +57,10 @@ pub(super) struct Queries {
 }
 
 impl Queries {
+    pub(super) fn open(&self) -> usize {
+        self.asked.len()
+    }
+
     fn next(&mut self) -> u64 {
         self.last += 1;
         self.last

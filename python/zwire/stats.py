@@ -1,0 +1,348 @@
+"""What ``stats()`` of sessions, nodes of ZRE and sockets of ZMTP gives: names, types, units.
+
+Counting costs a message on its way no lock of its own. A counter rises for as long as its session is there,
+also over links that come and go; a gauge is how it is right now. :data:`SESSION` and :data:`NODE` say in a
+sentence what each is.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, NotRequired, TypedDict
+
+__all__ = [
+    "NODE",
+    "SESSION",
+    "LaneStats",
+    "LinkStats",
+    "NodeStats",
+    "QueueStats",
+    "SessionStats",
+    "SocketStats",
+    "Stat",
+]
+
+
+class Stat(NamedTuple):
+    """What one number is."""
+
+    kind: Literal["counter", "gauge"]
+    """Whether it only rises."""
+    unit: str
+    """What is counted."""
+    text: str
+    """What it says."""
+
+
+class LaneStats(TypedDict):
+    """What goes through one lane of a link: the messages of one priority, or all where there are none."""
+
+    tx_messages: int
+    """Network messages that were queued."""
+    tx_dropped: int
+    """Network messages that were dropped, because the lane was full."""
+    waiting_bytes: int
+    """Bytes that wait to be written."""
+    capacity_bytes: int
+    """Most bytes that wait before messages are dropped or held up."""
+    producers: int
+    """Threads and tasks that are held up."""
+
+
+class LinkStats(TypedDict):
+    """One link that is there."""
+
+    zid: str | None
+    """Who is at the other end; None for a multicast group."""
+    whatami: Literal["router", "peer", "client"] | None
+    """The role of the other end."""
+    src: str
+    """Our end, as a locator."""
+    dst: str
+    """The other end, as a locator."""
+    seconds: float
+    """For how long it has been there."""
+    tx_bytes: int
+    """Bytes written."""
+    tx_messages: int
+    """Network messages that were queued."""
+    tx_writes: int
+    """Calls of the system that wrote."""
+    tx_dropped: int
+    """Network messages that were dropped, because their lane was full."""
+    rx_bytes: int
+    """Bytes read."""
+    rx_messages: int
+    """Network messages that came."""
+    lanes: dict[str, LaneStats]
+    """By name of the priority, ``control`` to ``background``; ``data`` alone where priorities are not told
+    apart."""
+
+
+class QueueStats(TypedDict):
+    """The queue between the network and one subscriber or queryable."""
+
+    key_expr: str
+    """What it was declared on."""
+    kind: Literal["subscriber", "liveliness", "queryable"]
+    """What takes from it."""
+    received: int
+    """Items that came, those that found no place included."""
+    dropped: int
+    """Items that were lost, because it was full."""
+    replaced: int
+    """Items whose place a newer one of the same key took."""
+    waiting: int
+    """Items in it."""
+    waiting_bytes: int
+    """Bytes in it."""
+    capacity: int
+    """Most items in it."""
+    capacity_bytes: int
+    """Most bytes in it, unless one item has more."""
+    full: Literal["block", "drop_newest", "drop_oldest", "latest"]
+    """What happens when it is full."""
+    stalled: bool
+    """Nobody has taken anything within the deadline: what comes is dropped without waiting again."""
+
+
+SessionStats = TypedDict(
+    "SessionStats",
+    {
+        "session.pushes_sent": int,
+        "session.pushes_received": int,
+        "session.samples_delivered": int,
+        "session.requests_sent": int,
+        "session.requests_received": int,
+        "session.queries_delivered": int,
+        "session.responses_sent": int,
+        "session.responses_received": int,
+        "session.replies_delivered": int,
+        "session.declarations_sent": int,
+        "session.declarations_received": int,
+        "session.links_up": int,
+        "session.dropped.put_no_link": int,
+        "session.dropped.put_no_subscriber": int,
+        "session.dropped.put_no_local_subscriber": int,
+        "session.dropped.out_link_lost": int,
+        "session.dropped.in_bad_key": int,
+        "session.dropped.push_no_subscriber": int,
+        "session.dropped.request_refused": int,
+        "session.dropped.reply_late": int,
+        "session.dropped.reply_bad_key": int,
+        "session.dropped.reply_consolidated": int,
+        "session.dropped.consolidation_overflow": int,
+        "session.dropped.declare_ignored": int,
+        "node.pushes_in": NotRequired[int],
+        "node.pushes_out": NotRequired[int],
+        "node.pushes_unmatched": NotRequired[int],
+        "node.requests_in": NotRequired[int],
+        "node.requests_out": NotRequired[int],
+        "node.responses": NotRequired[int],
+        "node.query_timeouts": NotRequired[int],
+        "node.interest_timeouts": NotRequired[int],
+        "node.invalid_keys": NotRequired[int],
+        "node.future_dropped": NotRequired[int],
+        "node.future_replaced": NotRequired[int],
+        "node.unknown_requests": NotRequired[int],
+        "node.ignored": NotRequired[int],
+        "link.tx_bytes": int,
+        "link.tx_messages": int,
+        "link.tx_writes": int,
+        "link.tx_dropped": int,
+        "link.rx_bytes": int,
+        "link.rx_messages": int,
+        "links": int,
+        "links.reconnected": int,
+        "links.ended.closed": int,
+        "links.ended.closed_by_peer": int,
+        "links.ended.lost": int,
+        "links.ended.io": int,
+        "links.ended.silent": int,
+        "links.ended.protocol": int,
+        "links.ended.unresponsive": int,
+        "handler.dropped": int,
+        "handler.replaced": int,
+        "handler.queries_dropped": int,
+        "handler.replies_dropped": int,
+        "gets.open": int,
+        "queries.open": int,
+        "drops": int,
+        "drops.per_second": float,
+        "drops.seconds": float,
+        "per_link": list[LinkStats],
+        "per_subscriber": list[QueueStats],
+        "per_queryable": list[QueueStats],
+    },
+)
+"""What :meth:`Session.stats() <zwire.zenoh.Session.stats>` gives. Keys of ``node`` are there in routers and
+peers."""
+
+
+def _messages(text: str) -> Stat:
+    return Stat("counter", "messages", text)
+
+
+SESSION: dict[str, Stat] = {
+    "session.pushes_sent": _messages("Publications handed to the network."),
+    "session.pushes_received": _messages("Publications that came from the network."),
+    "session.samples_delivered": _messages("Samples handed to subscribers, from near and far."),
+    "session.requests_sent": _messages("Queries handed to the network."),
+    "session.requests_received": _messages("Queries that came from the network."),
+    "session.queries_delivered": _messages("Queries handed to queryables, from near and far."),
+    "session.responses_sent": _messages("Replies handed to the network."),
+    "session.responses_received": _messages("Replies that came from the network."),
+    "session.replies_delivered": _messages("Replies handed to gets."),
+    "session.declarations_sent": _messages("Declarations and interests handed to the network."),
+    "session.declarations_received": _messages("Declarations and interests that came from the network."),
+    "session.links_up": Stat(
+        "counter", "times", "How often the session got a network: 1, and once each time again."
+    ),
+    "session.dropped.put_no_link": _messages("Publications for the network while there was no link."),
+    "session.dropped.put_no_subscriber": _messages(
+        "Publications that nobody in the network listens to; not sent."
+    ),
+    "session.dropped.put_no_local_subscriber": _messages(
+        "Publications for the own session alone that it has no subscriber for."
+    ),
+    "session.dropped.out_link_lost": _messages("Messages that were on their way to a link when it was lost."),
+    "session.dropped.in_bad_key": _messages("Messages that came with a key that is unknown or not legal."),
+    "session.dropped.push_no_subscriber": _messages("Publications that came and that no subscriber matches."),
+    "session.dropped.request_refused": _messages("Queries ended at once, because too many are open."),
+    "session.dropped.reply_late": _messages("Replies to gets that are over."),
+    "session.dropped.reply_bad_key": _messages("Replies on keys that were not asked for."),
+    "session.dropped.reply_consolidated": _messages("Replies that were older than one on the same key."),
+    "session.dropped.consolidation_overflow": Stat(
+        "counter", "gets", "Gets with too many replies to consolidate; they were delivered as they came."
+    ),
+    "session.dropped.declare_ignored": _messages("Declarations that make no sense."),
+    "node.pushes_in": _messages("Publications to forward, those of the own session included."),
+    "node.pushes_out": _messages("Publications forwarded, once for each neighbour."),
+    "node.pushes_unmatched": _messages("Publications that nobody wanted."),
+    "node.requests_in": _messages("Queries to forward."),
+    "node.requests_out": _messages("Queries forwarded, once for each neighbour."),
+    "node.responses": _messages("Replies forwarded."),
+    "node.query_timeouts": Stat("counter", "queries", "Queries that a neighbour has not answered in time."),
+    "node.interest_timeouts": Stat(
+        "counter", "interests", "Interests that a neighbour has not answered in time."
+    ),
+    "node.invalid_keys": _messages("Messages of neighbours with a key that is unknown or not legal."),
+    "node.future_dropped": _messages("Publications dropped for a time stamp in the future."),
+    "node.future_replaced": _messages("Publications whose time stamp in the future was replaced."),
+    "node.unknown_requests": _messages("Replies to queries that are over or unknown."),
+    "node.ignored": _messages("Messages of neighbours that make no sense, or not here."),
+    "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, those that are gone included."),
+    "link.tx_messages": _messages("Network messages queued for links."),
+    "link.tx_writes": Stat("counter", "calls", "Calls of the system that wrote to links."),
+    "link.tx_dropped": _messages("Network messages dropped, because the queue of their link was full."),
+    "link.rx_bytes": Stat("counter", "bytes", "Bytes read from links."),
+    "link.rx_messages": _messages("Network messages that came from links."),
+    "links": Stat("gauge", "links", "Links that are there."),
+    "links.reconnected": Stat(
+        "counter", "times", "How often a node that was connected before has come back."
+    ),
+    "links.ended.closed": Stat("counter", "links", "Links that this side has closed."),
+    "links.ended.closed_by_peer": Stat("counter", "links", "Links whose other side has said goodbye."),
+    "links.ended.lost": Stat("counter", "links", "Links that ended without a goodbye."),
+    "links.ended.io": Stat("counter", "links", "Links that the operating system has ended."),
+    "links.ended.silent": Stat(
+        "counter", "links", "Links whose other side was silent for longer than its lease."
+    ),
+    "links.ended.protocol": Stat("counter", "links", "Links whose other side has broken a rule."),
+    "links.ended.unresponsive": Stat("counter", "links", "Links whose other side took nothing any more."),
+    "handler.dropped": _messages("Samples that found the queue of their subscriber full."),
+    "handler.replaced": _messages("Samples whose place in a queue a newer one of the same key took."),
+    "handler.queries_dropped": _messages("Queries that found the queue of their queryable full."),
+    "handler.replies_dropped": _messages("Replies that found the queue of their get full."),
+    "gets.open": Stat("gauge", "gets", "Gets of this session that are not over."),
+    "queries.open": Stat("gauge", "queries", "Queries of others that this session has not finished."),
+    "drops": _messages(
+        "What was lost: the sum of link.tx_dropped, handler.dropped, handler.queries_dropped,"
+        " handler.replies_dropped, session.dropped.put_no_link and session.dropped.out_link_lost."
+    ),
+    "drops.per_second": Stat("gauge", "messages/s", "How fast drops rises, as the mean over drops.seconds."),
+    "drops.seconds": Stat(
+        "gauge", "s", "Time since a look at least 10 s ago, or since the one before, or since the beginning."
+    ),
+}
+"""What the numbers of :class:`SessionStats` are."""
+
+
+class NodeStats(TypedDict):
+    """What :meth:`Node.stats() <zwire.zre.Node.stats>` gives; :data:`NODE` says what each is."""
+
+    beacons_out: int
+    beacons_in: int
+    beacons_own: int
+    beacons_malformed: int
+    beacons_security: int
+    unanswered_dropped: int
+    peers_refused: int
+    messages_out: int
+    messages_in: int
+    unknown_identities: int
+    before_hello: int
+    foreign_generation: int
+    hello_security: int
+    malformed: int
+    gaps: int
+    status_repaired: int
+    groups_dropped: int
+    renewed: int
+    queue_full: int
+    taken_over: int
+    events_dropped: int
+
+
+NODE: dict[str, Stat] = {
+    "beacons_out": Stat("counter", "beacons", "Beacons sent, one on each interface."),
+    "beacons_in": Stat("counter", "beacons", "Beacons of others."),
+    "beacons_own": Stat("counter", "beacons", "Beacons of this node itself."),
+    "beacons_malformed": Stat("counter", "datagrams", "Datagrams that are no beacon."),
+    "beacons_security": Stat(
+        "counter", "beacons", "Beacons with a key where this node has none, or without."
+    ),
+    "unanswered_dropped": Stat("counter", "nodes", "New nodes for which there was no place."),
+    "peers_refused": Stat("counter", "peers", "Peers whose HELLO found no place."),
+    "messages_out": _messages("Messages sent."),
+    "messages_in": _messages("Messages that were understood and expected."),
+    "unknown_identities": _messages("Messages without a sender, or from this node."),
+    "before_hello": _messages("Messages before a HELLO."),
+    "foreign_generation": _messages("HELLO of a generation that is not spoken here."),
+    "hello_security": _messages("HELLO without a key, or with another than the beacon."),
+    "malformed": _messages("Messages that cannot be read."),
+    "gaps": Stat("counter", "gaps", "Breaks in the sequence of a peer: messages were lost."),
+    "status_repaired": Stat(
+        "counter", "times", "Group status of a peer that did not add up and was taken over."
+    ),
+    "groups_dropped": Stat("counter", "groups", "Groups of a peer beyond the bound."),
+    "renewed": Stat("counter", "sessions", "Sessions that this node has begun anew."),
+    "queue_full": _messages("Messages that found the queue of their peer full, and are lost."),
+    "taken_over": Stat(
+        "counter", "connections", "Connections that a newer one of the same peer has replaced."
+    ),
+    "events_dropped": Stat("counter", "events", "Events that nobody has taken in time."),
+}
+"""What the numbers of :class:`NodeStats` are."""
+
+SocketStats = TypedDict(
+    "SocketStats",
+    {
+        "connected": int,
+        "connections": int,
+        "failures": int,
+        "sent.messages": int,
+        "sent.bytes": int,
+        "sent.writes": int,
+        "sent.waiting": int,
+        "sent.dropped_full": int,
+        "sent.dropped_unroutable": int,
+        "received.messages": int,
+        "received.bytes": int,
+        "received.reads": int,
+        "received.waiting": int,
+        "received.ignored": int,
+        "events.dropped": int,
+    },
+)
+"""What ``stats()`` of a socket of :mod:`zwire.zmtp` gives: messages, bytes, calls. All rise but ``connected``
+and both ``waiting``."""

@@ -1,0 +1,95 @@
+//! What `Session.stats` gives, as dictionaries; `zwire.stats` has their types.
+
+use pyo3::{prelude::*, types::PyDict};
+use zwire_engine::{
+    link::LaneReport,
+    queue::QueueStats,
+    stats::{ConsumerKind, LinkReport, Report},
+};
+use zwire_proto::zenoh::{KeyExpr, Priority};
+
+const fn word(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Control => "control",
+        Priority::RealTime => "real_time",
+        Priority::InteractiveHigh => "interactive_high",
+        Priority::InteractiveLow => "interactive_low",
+        Priority::DataHigh => "data_high",
+        Priority::Data => "data",
+        Priority::DataLow => "data_low",
+        Priority::Background => "background",
+    }
+}
+
+pub(crate) fn session<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in &report.counters {
+        dict.set_item(name, value)?;
+    }
+    dict.set_item("drops.per_second", report.drop_rate)?;
+    dict.set_item("drops.seconds", report.drop_rate_seconds)?;
+    let links = report.links.iter().map(|found| link(py, found)).collect::<PyResult<Vec<_>>>()?;
+    dict.set_item("per_link", links)?;
+    let of = |queryables: bool| {
+        let found =
+            report.consumers.iter().filter(|(kind, ..)| (*kind == ConsumerKind::Queryable) == queryables);
+        found.map(|(kind, key, stats)| consumer(py, *kind, key, stats)).collect::<PyResult<Vec<_>>>()
+    };
+    dict.set_item("per_subscriber", of(false)?)?;
+    dict.set_item("per_queryable", of(true)?)?;
+    Ok(dict)
+}
+
+fn link<'py>(py: Python<'py>, link: &LinkReport) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("zid", link.zid.map(|zid| zid.to_string()))?;
+    dict.set_item("whatami", link.whatami.map(|whatami| whatami.to_string()))?;
+    dict.set_item("src", &link.src)?;
+    dict.set_item("dst", &link.dst)?;
+    dict.set_item("seconds", link.age.as_secs_f64())?;
+    for (name, value) in link.counters {
+        dict.set_item(name, value)?;
+    }
+    let lanes = PyDict::new(py);
+    for lane in &link.lanes {
+        lanes.set_item(word(lane.lane), self::lane(py, lane)?)?;
+    }
+    dict.set_item("lanes", lanes)?;
+    Ok(dict)
+}
+
+fn lane<'py>(py: Python<'py>, lane: &LaneReport) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("tx_messages", lane.tx_messages)?;
+    dict.set_item("tx_dropped", lane.tx_dropped)?;
+    dict.set_item("waiting_bytes", lane.waiting_bytes)?;
+    dict.set_item("capacity_bytes", lane.capacity_bytes)?;
+    dict.set_item("producers", lane.producers)?;
+    Ok(dict)
+}
+
+fn consumer<'py>(
+    py: Python<'py>,
+    kind: ConsumerKind,
+    key: &KeyExpr,
+    stats: &QueueStats,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let kind = match kind {
+        ConsumerKind::Subscriber => "subscriber",
+        ConsumerKind::Liveliness => "liveliness",
+        ConsumerKind::Queryable => "queryable",
+    };
+    dict.set_item("key_expr", key.as_str())?;
+    dict.set_item("kind", kind)?;
+    dict.set_item("received", stats.received)?;
+    dict.set_item("dropped", stats.dropped)?;
+    dict.set_item("replaced", stats.replaced)?;
+    dict.set_item("waiting", stats.waiting)?;
+    dict.set_item("waiting_bytes", stats.waiting_bytes)?;
+    dict.set_item("capacity", stats.bounds.messages)?;
+    dict.set_item("capacity_bytes", stats.bounds.bytes)?;
+    dict.set_item("full", stats.bounds.overflow.word())?;
+    dict.set_item("stalled", stats.stalled)?;
+    Ok(dict)
+}
