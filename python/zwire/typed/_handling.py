@@ -19,7 +19,13 @@ if TYPE_CHECKING:
         | handlers.LatestChannel[Any]
     )
 
-__all__ = ["wrap"]
+__all__ = ["only_blocking", "wrap"]
+
+
+def only_blocking(session: object) -> None:
+    """Refuse sessions of event loops, which have functions of their own."""
+    if type(session).__module__.startswith("zwire.aio"):
+        raise TypeError("a session of zwire.aio: use zwire.aio.typed, whose functions have the same names")
 
 
 def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
@@ -32,15 +38,13 @@ def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a c
     # Inside of a Callback, so that what it says about threads, errors and the end holds.
     call = handler.callback if isinstance(handler, Callback | BatchCallback) else handler
 
-    def deliver(item: Any) -> None:  # noqa: ANN401
+    def deliver(item: Any) -> Any:  # noqa: ANN401
         value = read(item)
-        if value is not None:
-            call(value)
+        return None if value is None else call(value)
 
-    def deliver_many(items: list[Any]) -> None:
+    def deliver_many(items: list[Any]) -> Any:  # noqa: ANN401
         values = [value for item in items if (value := read(item)) is not None]
-        if values:
-            call(values)
+        return call(values) if values else None
 
     if isinstance(handler, BatchCallback):
         return BatchCallback(

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
-from zwire.typed._handling import wrap
+from zwire.typed._handling import only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import handlers
 
-__all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
+__all__ = ["Message", "Publisher", "Reading", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
 
 T = TypeVar("T")
 
@@ -188,8 +188,8 @@ class Message(Generic[T]):
         return f"Message({self.key_expr}, {what})"
 
 
-class Subscription(Generic[T]):
-    """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
+class Reading(Generic[T]):
+    """Makes messages of samples, and counts those that are none."""
 
     def __init__(self, reader: Reader[T], on_error: Callable[[Message[T]], object] | None) -> None:
         """Read samples of what is yet to be declared."""
@@ -197,7 +197,47 @@ class Subscription(Generic[T]):
         self._on_error = on_error
         self._failed = 0
         self._lock = threading.Lock()
-        self._declared: zenoh.Subscriber[Any]
+
+    @property
+    def failed(self) -> int:
+        """Payloads so far that were no values of the model."""
+        return self._failed
+
+    def _message(self, sample: zenoh.Sample) -> Message[T] | None:
+        """Read a sample; ``None`` if it went to ``on_error``."""
+        if sample.kind == SampleKind.DELETE:
+            return Message(sample, None, None)
+        try:
+            return Message(sample, self._reader.read(sample.payload, sample.encoding, sample.key_expr), None)
+        except PayloadError as error:
+            with self._lock:
+                self._failed += 1
+            message: Message[T] = Message(sample, None, error)
+        if self._on_error is None:
+            return message
+        self._on_error(message)
+        return None
+
+    def _columns(self, key: str | None, timestamp: str | None) -> None:
+        """See that there will be a table, before anything is taken that could not be handed out."""
+        from zwire.typed import _table
+
+        if not _table.is_arrow(self._reader.model):
+            _table.arrow_schema(self._reader.model)
+        elif key or timestamp:
+            raise TypeError("rows of tables have no key and no time stamp of their own")
+
+    def _table(self, messages: list[Message[T]], key: str | None, timestamp: str | None) -> pa.Table:
+        from zwire.typed import _table
+
+        values = [message for message in messages if not message.deleted and message.error is None]
+        return _table.table(self._reader.model, values, key=key, timestamp=timestamp)
+
+
+class Subscription(Reading[T]):
+    """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
+
+    _declared: zenoh.Subscriber[Any]
 
     @property
     def raw(self) -> zenoh.Subscriber[Any]:
@@ -208,11 +248,6 @@ class Subscription(Generic[T]):
     def key_expr(self) -> zenoh.KeyExpr:
         """The key expression."""
         return self._declared.key_expr
-
-    @property
-    def failed(self) -> int:
-        """Payloads so far that were no values of the model."""
-        return self._failed
 
     @property
     def dropped(self) -> int:
@@ -234,21 +269,6 @@ class Subscription(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.undeclare()
-
-    def _message(self, sample: zenoh.Sample) -> Message[T] | None:
-        """Read a sample; ``None`` if it went to ``on_error``."""
-        if sample.kind == SampleKind.DELETE:
-            return Message(sample, None, None)
-        try:
-            return Message(sample, self._reader.read(sample.payload, sample.encoding, sample.key_expr), None)
-        except PayloadError as error:
-            with self._lock:
-                self._failed += 1
-            message: Message[T] = Message(sample, None, error)
-        if self._on_error is None:
-            return message
-        self._on_error(message)
-        return None
 
     def _declare(
         self,
@@ -327,20 +347,8 @@ class Subscriber(Subscription[T]):
             TypeError: The model has no named fields, or one of them no column.
             ImportError: pyarrow is not installed.
         """
-        from zwire.typed import _table
-
-        if not _table.is_arrow(self._reader.model):
-            # Before anything is taken that could not be handed out.
-            _table.arrow_schema(self._reader.model)
-        elif key or timestamp:
-            raise TypeError("rows of tables have no key and no time stamp of their own")
-        messages = self.recv_many(max_rows, timeout)
-        return _table.table(
-            self._reader.model,
-            [message for message in messages if not message.deleted and message.error is None],
-            key=key,
-            timestamp=timestamp,
-        )
+        self._columns(key, timestamp)
+        return self._table(self.recv_many(max_rows, timeout), key, timestamp)
 
     def values(self) -> Iterator[T]:
         """Iterate over values alone: deletions are left out.
@@ -388,6 +396,7 @@ def publisher(
         ValueError: No codec has that name.
         ImportError: A library that the codec needs is not installed; the message names the extra.
     """
+    only_blocking(session)
     writer = Writer(model, codec, schema, registry)
     return Publisher(session.declare_publisher(key_expr, encoding=writer.encoding, **options), writer)
 
@@ -410,6 +419,7 @@ def put(
     Raises:
         PayloadError: The value, or a part of it, has no form; nothing was published.
     """
+    only_blocking(session)
     writer: Writer[Any] = Writer(type(value) if model is None else model, codec, schema, registry)
     session.put(key_expr, writer.write(value, key_expr), encoding=writer.encoding, **options)
 
@@ -475,6 +485,7 @@ def subscriber(
         TypeError: The model, or a part of it, has no form under that codec.
         ValueError: No codec has that name.
     """
+    only_blocking(session)
     reader = Reader(model, codec, schema, registry)
     subscription: Subscription[T] = (Subscription if callable(handler) else Subscriber)(reader, on_error)
     inner = wrap(handler, subscription._message)  # noqa: SLF001

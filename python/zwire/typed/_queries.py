@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, QueryError, UsageError
-from zwire.typed._handling import wrap
+from zwire.typed._handling import only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import handlers
 
-__all__ = ["Querier", "Query", "Queryable", "Reply", "Serving", "get", "querier", "queryable"]
+__all__ = [
+    "Answering",
+    "Asked",
+    "Querier",
+    "Query",
+    "Queryable",
+    "Reply",
+    "Serving",
+    "get",
+    "querier",
+    "queryable",
+]
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -76,20 +87,24 @@ class GetOptions(QuerierOptions, total=False):
     cancellation_token: zenoh.CancellationToken | None
 
 
-class Query(Generic[Q, R]):
-    """A question to answer, any number of times. A context manager, which ends it."""
+class Asked(Generic[Q, R]):
+    """What was asked, with the value."""
 
-    __slots__ = ("_error", "_serving", "_value", "raw")
+    __slots__ = ("_answering", "_error", "_value", "raw")
 
-    raw: zenoh.Query
+    raw: Any
     """What it came as."""
 
     def __init__(
-        self, raw: zenoh.Query, serving: Serving[Q, R], value: Q | None, error: PayloadError | None
+        self,
+        raw: Any,  # noqa: ANN401 - that of either interface
+        answering: Answering[Q, R],
+        value: Q | None,
+        error: PayloadError | None,
     ) -> None:
         """Keep what was made of a query."""
         self.raw = raw
-        self._serving = serving
+        self._answering = answering
         self._value = value
         self._error = error
 
@@ -112,12 +127,36 @@ class Query(Generic[Q, R]):
     @property
     def key_expr(self) -> zenoh.KeyExpr:
         """The key expression that was asked for."""
-        return self.raw.key_expr
+        return cast("zenoh.KeyExpr", self.raw.key_expr)
 
     @property
     def parameters(self) -> zenoh.Parameters:
         """The parameters that were asked with."""
-        return self.raw.parameters
+        return cast("zenoh.Parameters", self.raw.parameters)
+
+    def drop(self) -> None:
+        """End it: there are no further answers."""
+        self.raw.drop()
+
+    def _key(self, key_expr: zenoh.KeyExpr | str | None) -> zenoh.KeyExpr | str:
+        if key_expr is not None:
+            return key_expr
+        for key in (self._answering.key_expr, self.key_expr):
+            if "*" not in str(key):
+                return key
+        raise UsageError(f"{self.key_expr}: which key is this the answer of?")
+
+    def __repr__(self) -> str:
+        return f"Query({self.raw.selector}, {self._error or self._value!r})"
+
+
+class Query(Asked[Q, R]):
+    """A question to answer, any number of times. A context manager, which ends it."""
+
+    __slots__ = ()
+
+    raw: zenoh.Query
+    """What it came as."""
 
     def reply(
         self, value: R, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
@@ -134,7 +173,7 @@ class Query(Generic[Q, R]):
             UsageError: Both are wild, so that the key has to be named.
         """
         key = self._key(key_expr)
-        writer = self._serving._writer  # noqa: SLF001
+        writer = self._answering._writer  # noqa: SLF001
         self.raw.reply(key, writer.write(value, key), encoding=writer.encoding, **options)
 
     def reply_del(self, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]) -> None:
@@ -145,18 +184,6 @@ class Query(Generic[Q, R]):
         """Answer with an error; it is a ``QueryError`` at the other side."""
         self.raw.reply_err(text, encoding="text/plain")
 
-    def drop(self) -> None:
-        """End it: there are no further answers."""
-        self.raw.drop()
-
-    def _key(self, key_expr: zenoh.KeyExpr | str | None) -> zenoh.KeyExpr | str:
-        if key_expr is not None:
-            return key_expr
-        for key in (self._serving.key_expr, self.raw.key_expr):
-            if "*" not in str(key):
-                return key
-        raise UsageError(f"{self.raw.key_expr}: which key is this the answer of?")
-
     def __enter__(self) -> Self:
         return self
 
@@ -165,18 +192,15 @@ class Query(Generic[Q, R]):
     ) -> None:
         self.drop()
 
-    def __repr__(self) -> str:
-        return f"Query({self.raw.selector}, {self._error or self._value!r})"
 
-
-class Serving(Generic[Q, R]):
-    """A declared queryable that answers by a callback; made by :func:`queryable`. A context manager."""
+class Answering(Generic[Q, R]):
+    """Makes questions of queries, and counts those that are none."""
 
     def __init__(
         self,
         reader: Reader[Q] | None,
         writer: Writer[R],
-        on_error: Callable[[Query[Q, R]], object] | None,
+        on_error: Callable[[Any], object] | None,
     ) -> None:
         """Read queries of what is yet to be declared."""
         self._reader = reader
@@ -184,22 +208,42 @@ class Serving(Generic[Q, R]):
         self._on_error = on_error
         self._failed = 0
         self._lock = threading.Lock()
-        self._declared: zenoh.Queryable[Any]
-
-    @property
-    def raw(self) -> zenoh.Queryable[Any]:
-        """The queryable that this one goes through."""
-        return self._declared
+        self._declared: Any
 
     @property
     def key_expr(self) -> zenoh.KeyExpr:
         """The key expression."""
-        return self._declared.key_expr
+        return cast("zenoh.KeyExpr", self._declared.key_expr)
 
     @property
     def failed(self) -> int:
         """Queries so far whose payloads were no values of the model."""
         return self._failed
+
+    def _read(self, raw: Any) -> tuple[Q | None, PayloadError | None]:  # noqa: ANN401
+        if self._reader is None:
+            return None, None
+        key, payload, encoding = raw.key_expr, raw.payload, raw.encoding
+        try:
+            if payload is not None and encoding is not None:
+                return self._reader.read(payload, encoding, key), None
+            problem = PayloadError(f"{key}: asked without a value", key=str(key))
+        except PayloadError as error:
+            problem = error
+        with self._lock:
+            self._failed += 1
+        return None, problem
+
+
+class Serving(Answering[Q, R]):
+    """A declared queryable that answers by a callback; made by :func:`queryable`. A context manager."""
+
+    _declared: zenoh.Queryable[Any]
+
+    @property
+    def raw(self) -> zenoh.Queryable[Any]:
+        """The queryable that this one goes through."""
+        return self._declared
 
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it, as ``zenoh.Queryable``; ``timeout`` in seconds."""
@@ -219,28 +263,15 @@ class Serving(Generic[Q, R]):
 
     def _query(self, raw: zenoh.Query) -> Query[Q, R] | None:
         """Read a query; ``None`` if it was answered or handed on already."""
-        if self._reader is None:
-            return Query(raw, self, None, None)
-        try:
-            return Query(raw, self, self._read(self._reader, raw), None)
-        except PayloadError as error:
-            with self._lock:
-                self._failed += 1
-            query: Query[Q, R] = Query(raw, self, None, error)
+        query: Query[Q, R] = Query(raw, self, *self._read(raw))
+        if query.error is None:
+            return query
         if self._on_error is not None:
             self._on_error(query)
         else:
             query.reply_err(str(query.error))
             query.drop()
         return None
-
-    @staticmethod
-    def _read(reader: Reader[Q], raw: zenoh.Query) -> Q:
-        payload, encoding = raw.payload, raw.encoding
-        if payload is None or encoding is None:
-            key = str(raw.key_expr)
-            raise PayloadError(f"{key}: asked without a value", key=key)
-        return reader.read(payload, encoding, raw.key_expr)
 
     def _declare(
         self,
@@ -514,6 +545,7 @@ def queryable(
         TypeError: A model, or a part of it, has no form under that codec.
         ValueError: No codec has that name.
     """
+    only_blocking(session)
     writer = Writer(reply, codec, None, registry)
     reader = None if request is None else Reader(request, codec, None, registry)
     serving: Serving[Any, R] = (Serving if callable(handler) else Queryable)(reader, writer, on_error)
@@ -568,6 +600,7 @@ def querier(
         TypeError: A model, or a part of it, has no form under that codec.
         ValueError: No codec has that name.
     """
+    only_blocking(session)
     reader = Reader(reply, codec, None, registry)
     writer: Writer[Any] | None = None if request is None else Writer(request, codec, None, registry)
     return Querier(session.declare_querier(key_expr, **options), writer, reader)
@@ -599,6 +632,7 @@ def get(
     Raises:
         PayloadError: The value, or a part of it, has no form; nothing was asked.
     """
+    only_blocking(session)
     reader = Reader(reply, codec, None, registry)
     if value is None:
         return _replies(session.get(selector, **options), reader)

@@ -52,7 +52,7 @@ def converter(model: Any, wire: Wire) -> Converter:  # noqa: ANN401 - any annota
     """
     compiler = _Compiler(wire)
     made = compiler.of(model)
-    return dataclasses.replace(made, free_keys=compiler.free_keys)
+    return dataclasses.replace(made, free_keys=compiler.free_keys, closed=compiler.closed)
 
 
 def is_model_of(library: str, cls: str, model: Any) -> bool:  # noqa: ANN401
@@ -85,6 +85,8 @@ class _Compiler:
         self.scalars = scalars(wire)
         self.made: dict[Any, Converter] = {}
         self.free_keys = False
+        self.making: set[Any] = set()
+        self.closed = True
 
     def of(self, tp: Any) -> Converter:  # noqa: ANN401
         if tp is None:
@@ -92,6 +94,7 @@ class _Compiler:
         if tp in self.scalars:
             return self.scalars[tp]
         if tp is Any or tp is object:
+            self.closed = False
             return Converter(lambda value: value, self.any, ())
         if isinstance(tp, type) and not isinstance(tp, types.GenericAlias):
             return self.cls(tp)
@@ -116,11 +119,12 @@ class _Compiler:
 
     def cls(self, cls: Any) -> Converter:  # noqa: ANN401
         if cls in self.made:
+            self.closed &= cls not in self.making
             return self.made[cls]
-        if is_pydantic(cls):
-            return self.made.setdefault(cls, self.pydantic(cls))
-        if is_struct(cls):
-            return self.made.setdefault(cls, self.struct(cls))
+        if is_pydantic(cls) or is_struct(cls):
+            self.closed = False
+            make = self.pydantic if is_pydantic(cls) else self.struct
+            return self.made.setdefault(cls, make(cls))
         if dataclasses.is_dataclass(cls):
             return self.fields(cls)
         if is_typed_dict(cls):
@@ -293,6 +297,7 @@ class _Compiler:
     def fields(self, cls: Any) -> Converter:  # noqa: ANN401
         hints = _hints(cls)
         made = self.made[cls] = _pending(hints)
+        self.making.add(cls)
         named = [item for item in dataclasses.fields(cls) if item.init]
         parts = {item.name: self.of(hints[item.name]) for item in named}
         required = [
@@ -315,11 +320,13 @@ class _Compiler:
             return _dump_named(((name, getattr(value, name)) for name in parts), parts)
 
         made.load, made.dump = load, dump
+        self.making.remove(cls)
         return made
 
     def typed_dict(self, cls: Any) -> Converter:  # noqa: ANN401
         hints = _hints(cls)
         made = self.made[cls] = _pending(hints)
+        self.making.add(cls)
         parts = {name: self.of(hint) for name, hint in hints.items()}
         required = sorted(cls.__required_keys__)
 
@@ -336,6 +343,7 @@ class _Compiler:
             return _dump_named(value.items(), parts)
 
         made.load, made.dump = load, dump
+        self.making.remove(cls)
         return made
 
     def pydantic(self, cls: Any) -> Converter:  # noqa: ANN401

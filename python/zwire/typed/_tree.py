@@ -100,6 +100,8 @@ class Converter:
     """Of a map with fixed names: the values of those that are a ``Literal``."""
     free_keys: bool = False
     """Of a whole model: some of its maps have keys that are no texts."""
+    closed: bool = False
+    """Of a whole model: it says what every part is, and has no more levels than that."""
 
 
 def kind(value: object) -> str:

@@ -1,0 +1,46 @@
+"""Values instead of bytes, for event loops: :mod:`zwire.typed` over sessions of :mod:`zwire.aio`.
+
+Names and parameters are those of :mod:`zwire.typed`, and so are models, codecs and errors. What may wait is a
+coroutine, iterators are asynchronous, callbacks may be coroutine functions::
+
+    from zwire import aio
+    from zwire.aio import typed
+
+    async with aio.open(config) as session:
+        publisher = typed.publisher(session, "fleet/7/position", Position)
+        await publisher.put(Position(1.5, -2.0))
+        async for message in typed.subscriber(session, "fleet/*/position", Position):
+            print(message.key_expr, message.value)
+"""
+
+from zwire.aio.typed._pubsub import Message, Publisher, Subscriber, Subscription, publisher, put, subscriber
+from zwire.aio.typed._queries import (
+    Querier,
+    Query,
+    Queryable,
+    Replies,
+    Reply,
+    Serving,
+    get,
+    querier,
+    queryable,
+)
+
+__all__ = [
+    "Message",
+    "Publisher",
+    "Querier",
+    "Query",
+    "Queryable",
+    "Replies",
+    "Reply",
+    "Serving",
+    "Subscriber",
+    "Subscription",
+    "get",
+    "publisher",
+    "put",
+    "querier",
+    "queryable",
+    "subscriber",
+]

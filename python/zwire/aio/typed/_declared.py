@@ -1,0 +1,57 @@
+"""What everything typed has in event loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator
+    from types import TracebackType
+
+__all__ = ["LEFT_OUT", "Declared", "Items"]
+
+T = TypeVar("T")
+
+LEFT_OUT: Any = object()
+"""For what is not to be handed out."""
+
+
+class Declared:
+    """What ends with ``undeclare``, or ``async with``."""
+
+    _declared: Any
+
+    async def undeclare(self) -> None:
+        """End it."""
+        await self._declared.undeclare()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """It is declared already; ``await`` is allowed where it reads better."""
+        return self
+        yield  # what makes it a generator
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._declared.__aexit__(kind, error, trace)
+
+
+class Items(Generic[T]):
+    """What is made of the items of an iterator. Whoever is cancelled has taken nothing, and may go on."""
+
+    def __init__(self, source: AsyncIterator[Any], read: Callable[[Any], T]) -> None:
+        """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""
+        self._source = source
+        self._read = read
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        while True:
+            item = self._read(await anext(self._source))
+            if item is not LEFT_OUT:
+                return item

@@ -1,0 +1,291 @@
+"""Publishers and subscribers of values, for event loops."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from zwire import aio
+from zwire.aio.typed._declared import LEFT_OUT, Declared, Items
+from zwire.typed._handling import wrap
+from zwire.typed._pubsub import Message, Reading
+from zwire.typed._values import Reader, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import pyarrow as pa
+    from typing_extensions import Buffer, Unpack
+
+    from zwire import zenoh
+    from zwire.typed import Codec, Registry
+    from zwire.typed._handling import AnyChannel
+    from zwire.typed._pubsub import PublisherOptions, PutOptions, SubscriberOptions
+    from zwire.zenoh import handlers
+
+__all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
+
+T = TypeVar("T")
+
+
+class Publisher(Declared, Generic[T]):
+    """Publishes values of one model on one key; made by :func:`publisher`."""
+
+    _declared: aio.Publisher
+
+    def __init__(self, raw: aio.Publisher, writer: Writer[T]) -> None:
+        """Write what goes through a declared publisher."""
+        self._declared = raw
+        self._writer = writer
+
+    async def put(
+        self,
+        value: T,
+        *,
+        attachment: Buffer | str | None = None,
+        timestamp: zenoh.Timestamp | None = None,
+        source_info: zenoh.SourceInfo | None = None,
+    ) -> None:
+        """Publish a value.
+
+        Raises:
+            PayloadError: It, or a part of it, has no form; nothing was published.
+            ZwireError: What ``aio.Publisher.put`` raises.
+        """
+        await self._declared.put(
+            self._writer.write(value, self._declared.key_expr),
+            encoding=self._writer.encoding,
+            attachment=attachment,
+            timestamp=timestamp,
+            source_info=source_info,
+        )
+
+    async def delete(
+        self,
+        *,
+        attachment: Buffer | str | None = None,
+        timestamp: zenoh.Timestamp | None = None,
+        source_info: zenoh.SourceInfo | None = None,
+    ) -> None:
+        """Publish that there is no value any more."""
+        await self._declared.delete(attachment=attachment, timestamp=timestamp, source_info=source_info)
+
+    @property
+    def raw(self) -> aio.Publisher:
+        """The publisher of payloads that this one goes through."""
+        return self._declared
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key."""
+        return self._declared.key_expr
+
+    @property
+    def encoding(self) -> zenoh.Encoding:
+        """The encoding of every value, with the schema."""
+        return self._writer.encoding
+
+    @property
+    def matching_status(self) -> zenoh.MatchingStatus:
+        """Whether anybody subscribes."""
+        return self._declared.matching_status
+
+    async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait for subscribers; ``timeout`` in seconds."""
+        await self._declared.wait_matching(n, timeout)
+
+
+class Subscription(Declared, Reading[T]):
+    """A declared subscriber whose values go to a callback; made by :func:`subscriber`."""
+
+    _declared: aio.Subscriber
+
+    @property
+    def raw(self) -> aio.Subscriber:
+        """The subscriber to samples that this one goes through."""
+        return self._declared
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return self._declared.key_expr
+
+    @property
+    def dropped(self) -> int:
+        """Samples so far that found the queue full."""
+        return self._declared.dropped
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it; ``timeout`` in seconds."""
+        await self._declared.wait_ready(timeout)
+
+
+class Subscriber(Subscription[T]):
+    """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
+
+    Iterating gives messages until it is undeclared or its session closes. Whoever is cancelled has taken
+    nothing.
+    """
+
+    async def recv(self, timeout: float | None = None) -> Message[T]:
+        """Wait for a message.
+
+        Args:
+            timeout: Seconds; ``None`` is for ever.
+
+        Raises:
+            TimedOut: None came in time.
+            ZwireError: What ``aio.Subscriber.recv`` raises.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            message = self._message(await self._declared.recv(timeout))
+            if message is not None:
+                return message
+            if end is not None:
+                timeout = max(0.0, end - time.monotonic())
+
+    def try_recv(self) -> Message[T] | None:
+        """Take a message if one is there."""
+        while (sample := self._declared.try_recv()) is not None:
+            message = self._message(sample)
+            if message is not None:
+                return message
+        return None
+
+    async def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
+        """Wait for a message, and take those that are there as well.
+
+        Args:
+            max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
+            timeout: Seconds to wait for the first one; ``None`` is for ever. Empty when none came.
+        """
+        samples = await self._declared.recv_many(max_items, timeout)
+        messages = (self._message(sample) for sample in samples)
+        return [message for message in messages if message is not None]
+
+    async def recv_table(
+        self,
+        max_rows: int = 65536,
+        timeout: float | None = None,
+        *,
+        key: str | None = None,
+        timestamp: str | None = None,
+    ) -> pa.Table:
+        """Wait for a message, and make a table of those that are there: see ``zwire.typed.Subscriber``."""
+        self._columns(key, timestamp)
+        return self._table(await self.recv_many(max_rows, timeout), key, timestamp)
+
+    def values(self) -> AsyncIterator[T]:
+        """Iterate over values alone: deletions are left out.
+
+        A payload that is none of the model raises, and the next step goes on with the next one.
+
+        Raises:
+            PayloadError: See above.
+        """
+
+        def value(message: Message[T]) -> T:
+            found: T = LEFT_OUT if message.deleted else message.value
+            return found
+
+        return Items(aiter(self), value)
+
+    def __aiter__(self) -> AsyncIterator[Message[T]]:
+        def read(sample: zenoh.Sample) -> Message[T]:
+            message = self._message(sample)
+            found: Message[T] = LEFT_OUT if message is None else message
+            return found
+
+        return Items(aiter(self._declared), read)
+
+
+def publisher(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    codec: Codec | str | None = None,
+    *,
+    schema: str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[PublisherOptions],
+) -> Publisher[T]:
+    """Declare a publisher of values; see :func:`zwire.typed.publisher`."""
+    writer = Writer(model, codec, schema, registry)
+    return Publisher(session.declare_publisher(key_expr, encoding=writer.encoding, **options), writer)
+
+
+async def put(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    value: T,
+    model: type[T] | None = None,
+    codec: Codec | str | None = None,
+    *,
+    schema: str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[PutOptions],
+) -> None:
+    """Publish one value; see :func:`zwire.typed.put`."""
+    writer: Writer[Any] = Writer(type(value) if model is None else model, codec, schema, registry)
+    await session.put(key_expr, writer.write(value, key_expr), encoding=writer.encoding, **options)
+
+
+@overload
+def subscriber(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    handler: AnyChannel | None = None,
+    *,
+    codec: Codec | str | None = None,
+    schema: str | None = None,
+    on_error: Callable[[Message[T]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[SubscriberOptions],
+) -> Subscriber[T]: ...
+@overload
+def subscriber(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    handler: Callable[[Message[T]], object] | handlers.BatchCallback[Message[T]],
+    *,
+    codec: Codec | str | None = None,
+    schema: str | None = None,
+    on_error: Callable[[Message[T]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[SubscriberOptions],
+) -> Subscription[T]: ...
+def subscriber(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    model: type[T],
+    handler: Any = None,
+    *,
+    codec: Codec | str | None = None,
+    schema: str | None = None,
+    on_error: Callable[[Message[T]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[SubscriberOptions],
+) -> Subscription[T]:
+    """Declare a subscriber to values; see :func:`zwire.typed.subscriber`.
+
+    ``handler`` may be a coroutine function, or a ``zwire.aio.Callback``; ``on_error`` is a plain function, so
+    that nothing that was taken waits for it.
+    """
+    reader = Reader(model, codec, schema, registry)
+    made: Subscription[T] = (Subscription if callable(handler) else Subscriber)(reader, on_error)
+    made._declared = session.declare_subscriber(key_expr, _wrap(handler, made._message), **options)  # noqa: SLF001
+    return made
+
+
+def _wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
+    if not isinstance(handler, aio.Callback):
+        return wrap(handler, read)
+    return aio.Callback(
+        wrap(handler.callback, read),
+        handler.drop,
+        concurrency=handler.concurrency,
+        on_error=handler.on_error,
+    )

@@ -1,0 +1,379 @@
+"""Questions and answers that are values, for event loops."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from zwire import aio
+from zwire.aio.typed._declared import Declared, Items
+from zwire.errors import UsageError
+from zwire.typed._queries import Answering, Asked, Reply
+from zwire.typed._values import Reader, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator
+    from types import TracebackType
+
+    from typing_extensions import Unpack
+
+    from zwire import zenoh
+    from zwire.typed import Codec, Registry
+    from zwire.typed._handling import AnyChannel
+    from zwire.typed._queries import AskOptions, GetOptions, QuerierOptions, QueryableOptions, ReplyOptions
+
+__all__ = ["Querier", "Query", "Queryable", "Replies", "Reply", "Serving", "get", "querier", "queryable"]
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Query(Asked[Q, R]):
+    """A question to answer, any number of times. A context manager, ``async`` or not, which ends it."""
+
+    __slots__ = ()
+
+    raw: aio.Query
+    """What it came as."""
+
+    async def reply(
+        self, value: R, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
+    ) -> None:
+        """Answer with a value; see ``zwire.typed.Query``.
+
+        Raises:
+            PayloadError: The value, or a part of it, has no form; nothing was sent.
+            UsageError: The keys of queryable and query are wild, so that the key has to be named.
+        """
+        key = self._key(key_expr)
+        writer = self._answering._writer  # noqa: SLF001
+        await self.raw.reply(key, writer.write(value, key), encoding=writer.encoding, **options)
+
+    async def reply_del(
+        self, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
+    ) -> None:
+        """Answer that a key has no value any more; parameters as in :meth:`reply`."""
+        await self.raw.reply_del(self._key(key_expr), **options)
+
+    async def reply_err(self, text: str) -> None:
+        """Answer with an error; it is a ``QueryError`` at the other side."""
+        await self.raw.reply_err(text, encoding="text/plain")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()
+
+
+class Serving(Declared, Answering[Q, R]):
+    """A declared queryable that answers by a callback; made by :func:`queryable`."""
+
+    _declared: aio.Queryable
+
+    @property
+    def raw(self) -> aio.Queryable:
+        """The queryable that this one goes through."""
+        return self._declared
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it; ``timeout`` in seconds."""
+        await self._declared.wait_ready(timeout)
+
+    def _query(self, raw: aio.Query) -> Query[Q, R]:
+        return Query(raw, self, *self._read(raw))
+
+    async def _refuse(self, query: Query[Q, R]) -> None:
+        """Answer what could not be read, or hand it on."""
+        if self._on_error is not None:
+            self._on_error(query)
+            return
+        try:
+            await query.reply_err(str(query.error))
+        finally:
+            query.drop()
+
+
+class Queryable(Serving[Q, R]):
+    """A declared queryable whose queries wait to be taken; made by :func:`queryable`.
+
+    Iterating gives queries until it is undeclared or its session closes.
+    """
+
+    async def recv(self, timeout: float | None = None) -> Query[Q, R]:
+        """Wait for a query.
+
+        Args:
+            timeout: Seconds; ``None`` is for ever.
+
+        Raises:
+            TimedOut: None came in time.
+            ZwireError: What ``aio.Queryable.recv`` raises.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            query = self._query(await self._declared.recv(timeout))
+            if query.error is None:
+                return query
+            await self._refuse(query)
+            if end is not None:
+                timeout = max(0.0, end - time.monotonic())
+
+    def __aiter__(self) -> AsyncIterator[Query[Q, R]]:
+        return _Queries(self, aiter(self._declared))
+
+
+class _Queries(Generic[Q, R]):
+    """The queries of a queryable that could be read."""
+
+    def __init__(self, queryable: Queryable[Q, R], source: AsyncIterator[aio.Query]) -> None:
+        self._queryable = queryable
+        self._source = source
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Query[Q, R]:
+        while True:
+            query = self._queryable._query(await anext(self._source))  # noqa: SLF001
+            if query.error is None:
+                return query
+            await self._queryable._refuse(query)  # noqa: SLF001
+
+
+class Replies(Generic[R]):
+    """A question that is under way: ``await`` it for a list of the answers, or ``async for`` as they come."""
+
+    def __init__(self, raw: aio.Replies, reader: Reader[R]) -> None:
+        """Read the replies of a get."""
+        self._raw = raw
+        self._reader = reader
+
+    @property
+    def raw(self) -> aio.Replies:
+        """The replies that these come as."""
+        return self._raw
+
+    @property
+    def end(self) -> str | None:
+        """How it ended, as ``aio.Replies.end``; ``None`` while it goes on."""
+        return self._raw.end
+
+    def cancel(self) -> None:
+        """End it early."""
+        self._raw.cancel()
+
+    async def _all(self) -> list[Reply[R]]:
+        return [Reply(raw, self._reader) for raw in await self._raw]
+
+    def __await__(self) -> Generator[Any, None, list[Reply[R]]]:
+        return self._all().__await__()
+
+    def __aiter__(self) -> AsyncIterator[Reply[R]]:
+        return Items(aiter(self._raw), lambda raw: Reply(raw, self._reader))
+
+
+class Querier(Declared, Generic[Q, R]):
+    """Asks one key expression with values of one model for values of another; made by :func:`querier`."""
+
+    _declared: aio.Querier
+
+    def __init__(self, raw: aio.Querier, writer: Writer[Q] | None, reader: Reader[R]) -> None:
+        """Ask through a declared querier."""
+        self._declared = raw
+        self._writer = writer
+        self._reader = reader
+
+    def get(self, value: Q | None = None, **options: Unpack[AskOptions]) -> Replies[R]:
+        """Ask; see ``zwire.typed.Querier``.
+
+        Raises:
+            PayloadError: The value, or a part of it, has no form; nothing was asked.
+            UsageError: There is a value, and the querier was declared without a ``request``.
+        """
+        if value is None:
+            return Replies(self._declared.get(**options), self._reader)
+        if self._writer is None:
+            raise UsageError("a querier without request asks without values")
+        payload = self._writer.write(value, self._declared.key_expr)
+        raw = self._declared.get(payload=payload, encoding=self._writer.encoding, **options)
+        return Replies(raw, self._reader)
+
+    @property
+    def raw(self) -> aio.Querier:
+        """The querier that this one goes through."""
+        return self._declared
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return self._declared.key_expr
+
+    @property
+    def matching_status(self) -> zenoh.MatchingStatus:
+        """Whether there is anybody to ask."""
+        return self._declared.matching_status
+
+    async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait for queryables; ``timeout`` in seconds."""
+        await self._declared.wait_matching(n, timeout)
+
+
+@overload
+def queryable(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    handler: AnyChannel | None = None,
+    *,
+    request: type[Q],
+    codec: Codec | str | None = None,
+    on_error: Callable[[Query[Q, R]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QueryableOptions],
+) -> Queryable[Q, R]: ...
+@overload
+def queryable(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    handler: AnyChannel | None = None,
+    *,
+    request: None = None,
+    codec: Codec | str | None = None,
+    on_error: Callable[[Query[None, R]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QueryableOptions],
+) -> Queryable[None, R]: ...
+@overload
+def queryable(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    handler: Callable[[Query[Q, R]], object],
+    *,
+    request: type[Q],
+    codec: Codec | str | None = None,
+    on_error: Callable[[Query[Q, R]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QueryableOptions],
+) -> Serving[Q, R]: ...
+@overload
+def queryable(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    handler: Callable[[Query[None, R]], object],
+    *,
+    request: None = None,
+    codec: Codec | str | None = None,
+    on_error: Callable[[Query[None, R]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QueryableOptions],
+) -> Serving[None, R]: ...
+def queryable(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    handler: Any = None,
+    *,
+    request: type[Any] | None = None,
+    codec: Codec | str | None = None,
+    on_error: Callable[[Query[Any, R]], object] | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QueryableOptions],
+) -> Serving[Any, R]:
+    """Declare a queryable that is asked and answers with values; see :func:`zwire.typed.queryable`.
+
+    ``handler`` may be a coroutine function, or a ``zwire.aio.Callback``; ``on_error`` is a plain function.
+    """
+    writer = Writer(reply, codec, None, registry)
+    reader = None if request is None else Reader(request, codec, None, registry)
+    made: Serving[Any, R] = (Serving if callable(handler) else Queryable)(reader, writer, on_error)
+    call = handler.callback if isinstance(handler, aio.Callback) else handler
+
+    async def answer(raw: aio.Query) -> None:
+        query = made._query(raw)  # noqa: SLF001
+        if query.error is not None:
+            await made._refuse(query)  # noqa: SLF001
+            return
+        result = call(query)
+        if hasattr(result, "__await__"):
+            await result
+
+    inner: Any = handler
+    if isinstance(handler, aio.Callback):
+        inner = aio.Callback(answer, handler.drop, concurrency=handler.concurrency, on_error=handler.on_error)
+    elif callable(handler):
+        inner = answer
+    made._declared = session.declare_queryable(key_expr, inner, **options)  # noqa: SLF001
+    return made
+
+
+@overload
+def querier(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    *,
+    request: type[Q],
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QuerierOptions],
+) -> Querier[Q, R]: ...
+@overload
+def querier(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    *,
+    request: None = None,
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QuerierOptions],
+) -> Querier[None, R]: ...
+def querier(
+    session: aio.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    *,
+    request: type[Any] | None = None,
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QuerierOptions],
+) -> Querier[Any, R]:
+    """Declare who asks a key expression again and again; see :func:`zwire.typed.querier`."""
+    reader = Reader(reply, codec, None, registry)
+    writer: Writer[Any] | None = None if request is None else Writer(request, codec, None, registry)
+    return Querier(session.declare_querier(key_expr, **options), writer, reader)
+
+
+def get(
+    session: aio.Session,
+    selector: zenoh.Selector | zenoh.KeyExpr | str,
+    reply: type[R],
+    value: object = None,
+    *,
+    request: Any = None,  # noqa: ANN401 - any type
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[GetOptions],
+) -> Replies[R]:
+    """Ask once; see :func:`zwire.typed.get`."""
+    reader = Reader(reply, codec, None, registry)
+    if value is None:
+        return Replies(session.get(selector, **options), reader)
+    writer: Writer[Any] = Writer(type(value) if request is None else request, codec, None, registry)
+    payload = writer.write(value, selector)
+    raw = session.get(selector, payload=payload, encoding=writer.encoding, **options)
+    return Replies(raw, reader)
