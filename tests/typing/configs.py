@@ -29,5 +29,5 @@ def trees() -> None:
     assert_type(Config.from_file(Path("x.json5")), Config)
     assert_type(Config.from_env(), Config)
     config.insert_json5("mode", '"peer"')
-    print({config: 1})  # pyright: ignore[reportUnhashable]
+    print({config: 1})
     Config(["mode"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
