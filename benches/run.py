@@ -23,7 +23,20 @@ from python.children import machine
 from python.plan import KIB, MIB, Plan
 from python.rows import Row, table
 
-AREAS = ["codec", "pubsub", "roundtrip", "links", "fan", "zmtp", "hub", "chain", "zre", "decode", "spark"]
+AREAS = [
+    "codec",
+    "pubsub",
+    "aio",
+    "roundtrip",
+    "links",
+    "fan",
+    "zmtp",
+    "hub",
+    "chain",
+    "zre",
+    "decode",
+    "spark",
+]
 
 
 def _version(package: str) -> str:
