@@ -165,8 +165,10 @@ def test_values_alone(sessions):
         near.put("typed/values", "{", encoding="application/json")
         values = subscriber.values()
         assert [next(values), next(values)] == [Position(1.0), Position(2.0)]
+        typed.put(near, "typed/values", Position(3.0))
         with pytest.raises(errors.PayloadError):
             next(values)
+        assert next(values) == Position(3.0)
 
 
 def test_iteration_ends_with_the_subscriber(sessions):

@@ -343,6 +343,7 @@ def test_schemas_are_compared():
     assert (error.encoding, error.schema, error.expected) == ("application/json", "Square", "Circle")
     assert typed.decode(payload, "application/json;Square", Circle, schema="Square") == read
     assert typed.decode(payload, "application/json;Square", Circle, schema="*") == read
+    assert typed.decode(payload, "application/json;", Circle) == read
     # A type without a name expects none.
     assert typed.decode(payload, "application/json;Square", dict)["radius"] == 1.0
     for schema, text in [("fleet.Circle", "application/json;fleet.Circle"), ("", "application/json")]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from zwire.zenoh.handlers import BatchCallback, Callback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from zwire.zenoh import handlers
 
@@ -19,7 +19,30 @@ if TYPE_CHECKING:
         | handlers.LatestChannel[Any]
     )
 
-__all__ = ["only_blocking", "wrap"]
+__all__ = ["LEFT_OUT", "Items", "only_blocking", "wrap"]
+
+T = TypeVar("T")
+
+LEFT_OUT: Any = object()
+"""For what is not to be handed out."""
+
+
+class Items(Generic[T]):
+    """What is made of the items of an iterator; it goes on after something that could not be made."""
+
+    def __init__(self, source: Iterator[Any], read: Callable[[Any], T]) -> None:
+        """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""
+        self._source = source
+        self._read = read
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        while True:
+            item = self._read(next(self._source))
+            if item is not LEFT_OUT:
+                return item
 
 
 def only_blocking(session: object) -> None:

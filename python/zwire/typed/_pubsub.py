@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
-from zwire.typed._handling import only_blocking, wrap
+from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
@@ -353,20 +353,25 @@ class Subscriber(Subscription[T]):
     def values(self) -> Iterator[T]:
         """Iterate over values alone: deletions are left out.
 
-        A payload that is none of the model raises; so as to go on after that, have an ``on_error``.
+        A payload that is none of the model raises, and the next step goes on with the next one.
 
         Raises:
             PayloadError: See above.
         """
-        for message in self:
-            if not message.deleted:
-                yield message.value
+
+        def value(message: Message[T]) -> T:
+            found: T = LEFT_OUT if message.deleted else message.value
+            return found
+
+        return Items(iter(self), value)
 
     def __iter__(self) -> Iterator[Message[T]]:
-        for sample in self._declared:
+        def read(sample: zenoh.Sample) -> Message[T]:
             message = self._message(sample)
-            if message is not None:
-                yield message
+            found: Message[T] = LEFT_OUT if message is None else message
+            return found
+
+        return Items(iter(self._declared), read)
 
 
 def publisher(

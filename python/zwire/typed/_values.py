@@ -143,8 +143,8 @@ class Reader(Generic[T]):
 
 def told(encoding: Encoding) -> tuple[str, str | None]:
     """Take the name and the schema out of an encoding."""
-    name, mark, schema = str(encoding).partition(";")
-    return name, schema if mark else None
+    name, _, schema = str(encoding).partition(";")
+    return name, schema or None
 
 
 def problem(error: Exception, key: object, encoding: str, schema: str | None) -> PayloadError:

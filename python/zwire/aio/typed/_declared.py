@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from zwire.typed._handling import LEFT_OUT
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
     from types import TracebackType
 
-__all__ = ["LEFT_OUT", "Declared", "Items"]
+__all__ = ["Declared", "Items"]
 
 T = TypeVar("T")
-
-LEFT_OUT: Any = object()
-"""For what is not to be handed out."""
 
 
 class Declared:

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from zwire import aio
-from zwire.aio.typed._declared import LEFT_OUT, Declared, Items
-from zwire.typed._handling import wrap
+from zwire.aio.typed._declared import Declared, Items
+from zwire.typed._handling import LEFT_OUT, wrap
 from zwire.typed._pubsub import Message, Reading
 from zwire.typed._values import Reader, Writer
 
