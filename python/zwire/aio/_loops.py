@@ -32,8 +32,16 @@ class Reactor:
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self.doors: dict[int, Door] = {}
-        self.wakeups = Wakeups(_wake_thread(), wake)
+        self._wake = wake
+        self._wakeups: Wakeups | None = None
         self._tokens = 0
+
+    @property
+    def wakeups(self) -> Wakeups:
+        """What tells this loop of bells; made, with its thread, when somebody waits."""
+        if self._wakeups is None:
+            self._wakeups = Wakeups(_wake_thread(), self._wake)
+        return self._wakeups
 
     def token(self) -> int:
         """Give a number for a door."""
