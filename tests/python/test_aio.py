@@ -147,13 +147,11 @@ async def test_a_query_ends_when_its_callback_has_failed():
 @everywhere
 async def test_callbacks_are_called_in_order_one_at_a_time_or_so_many():
     async with aio.open(ALONE) as session:
-        single, several, most, ended, done = [], [], [0, 0], anyio.Event(), anyio.Event()
+        single, several, most, ended = [], [], [0, 0], anyio.Event()
 
         async def one(sample):
             await anyio.lowlevel.checkpoint()
             single.append(text(sample))
-            if len(single) == 40:
-                done.set()
 
         async def many(sample):
             most[0] += 1
@@ -168,13 +166,35 @@ async def test_callbacks_are_called_in_order_one_at_a_time_or_so_many():
             await first.recv()
         for i in range(40):
             await session.put("k", str(i))
-        await done.wait()
-        while len(several) < 40:
-            await anyio.lowlevel.checkpoint()
         await session.close()
-        await ended.wait()
+        assert ended.is_set()
+        await first.undeclare()
+        with pytest.raises(UsageError):
+            await first.undeclare()
         assert single == several == [str(i) for i in range(40)]
         assert most[1] == 4
+
+
+@everywhere
+async def test_a_callback_may_close_its_session_and_one_that_is_stuck_is_left():
+    async with aio.open(ALONE) as session:
+        seen, closed = [], anyio.Event()
+
+        async def close(sample):
+            seen.append(text(sample))
+            await session.close()
+            closed.set()
+
+        session.declare_subscriber("k", close)
+        await session.put("k", "1")
+        await closed.wait()
+    async with aio.open(ALONE) as session:
+        session.declare_subscriber("k", lambda sample: anyio.sleep(PATIENCE))
+        await session.put("k", "1")
+        await session.put("k", "2")
+        await anyio.sleep(0.01)
+        await session.close(timeout=0.01)
+    assert seen == ["1"]
 
 
 @everywhere

@@ -231,7 +231,7 @@ class Server(Generic[T]):
         self._handler = handler
         self._callback = callback
         self._declared = declared
-        self._stopped = False
+        self.stopped = False
         self.errors = 0
         self._workers = 0
         self._busy = 0
@@ -250,7 +250,7 @@ class Server(Generic[T]):
 
     def stop(self) -> None:
         """Call the callback no more; its ``drop`` still is."""
-        self._stopped = True
+        self.stopped = True
 
     def _start(self) -> None:
         self._workers += 1
@@ -264,12 +264,12 @@ class Server(Generic[T]):
     async def _work(self) -> None:
         serving.set(self)
         try:
-            while not self._stopped:
+            while not self.stopped:
                 try:
                     item = await self._next()
                 except StopAsyncIteration:
                     break
-                if self._stopped:
+                if self.stopped:
                     break
                 self._busy += 1
                 if self._busy == self._workers < self._callback.concurrency:

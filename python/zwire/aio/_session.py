@@ -117,18 +117,17 @@ class Session(Sender):
     async def close(self, timeout: float | None = None) -> None:
         """Say goodbye, and end every handler and callback. A second time does no harm.
 
-        What is queued for the network, and callbacks that are under way, get ``timeout`` seconds together,
-        two if it is None. Then no callback is called any more but for its ``drop``; within a callback that
-        one is not waited for. Whoever waits for the session hears ``SessionClosed``.
+        What is queued for the network, and callbacks, get ``timeout`` seconds together, two if it is None.
+        Callbacks get what came before the end; then none is called any more but for its ``drop``. Within a
+        callback that one is not waited for. Whoever waits for the session hears ``SessionClosed``.
         """
         end = deadline(LINGER if timeout is None else timeout)
         servers = list(self._servers)
-        for server in servers:
-            server.stop()
         if not self._session.is_closed():
             await _threads.run(self._session.close, timeout)
         for server in servers:
-            await server.wait(left(end))
+            if not server.stopped and not await server.wait(left(end)):
+                server.stop()
 
     def is_closed(self) -> bool:
         """Whether the session is closed."""
