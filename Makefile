@@ -189,6 +189,6 @@ wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tried in a clean
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
-	rm -rf target rust/fuzz/target .venv .venv-old-peer .tools dist build demo-out docs/_build
+	rm -rf target rust/fuzz/target .venv .venv-old-peer .tools dist build demo-out docs/_build docs/api
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -15,12 +16,18 @@ author = "The zwire developers"
 project_copyright = "2026, The zwire developers"
 release = re.search(r'(?m)^version = "([^"]+)"$', _manifest)[1]
 
-extensions = ["myst_parser"]
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+extensions = ["myst_parser", "zwire_api"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 # `[text](page.md#heading)` links to a heading by its slug.
 myst_heading_anchors = 3
 nitpicky = True
+# Types of the standard library and of other packages have their pages elsewhere.
+nitpick_ignore_regex = [(r"py:.*", r"(?!zwire)[\w.]*")]
+python_maximum_signature_line_length = 88
+add_module_names = False
 
 html_theme = "furo"
 html_title = f"zwire {release}"

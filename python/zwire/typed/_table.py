@@ -36,21 +36,21 @@ class _Column(NamedTuple):
 def arrow_schema(model: Any) -> pa.Schema:  # noqa: ANN401 - any model
     """Give the Arrow schema of a model with named fields: a column for each.
 
-    ===========================  ========================================================
-    field                        column
-    ===========================  ========================================================
+    ============================  ========================================================
+    field                         column
+    ============================  ========================================================
     ``bool``, ``int``, ``float``  ``bool``, ``int64``, ``double``
-    ``str``, ``bytes``           ``string``, ``binary``
-    ``datetime``                 ``timestamp[us, UTC]``; one without a zone counts as UTC
-    ``date``, ``time``           ``date32``, ``time64[us]``
-    ``timedelta``                ``duration[us]``
-    ``Decimal``, ``UUID``        ``string``
-    ``Enum``, ``Literal``        that of their values
-    ``list``, ``set``, ...       ``list``
-    ``dict``                     ``map``
-    a model                      ``struct``
-    ``X | None``                 that of ``X``, which may be null
-    ===========================  ========================================================
+    ``str``, ``bytes``            ``string``, ``binary``
+    ``datetime``                  ``timestamp[us, UTC]``; one without a zone counts as UTC
+    ``date``, ``time``            ``date32``, ``time64[us]``
+    ``timedelta``                 ``duration[us]``
+    ``Decimal``, ``UUID``         ``string``
+    ``Enum``, ``Literal``         that of their values
+    ``list``, ``set``, ...        ``list``
+    ``dict``                      ``map``
+    a model                       ``struct``
+    ``X | None``                  that of ``X``, which may be null
+    ============================  ========================================================
 
     Raises:
         TypeError: The model has no named fields, or one of them no column.

@@ -1,0 +1,60 @@
+"""The reference of the documentation: each public name is in it once, with its types and words."""
+
+import importlib.util
+import sys
+
+import pytest
+
+import snippets
+from zwire import zenoh, zre
+
+EXTENSION = snippets.ROOT / "docs" / "_ext" / "zwire_api.py"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("zwire_api", EXTENSION)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+api = load()
+
+
+def test_the_modules_are_found():
+    assert {"zwire.zenoh", "zwire.zenoh.handlers", "zwire.errors", "zwire.zre", "zwire.spark"} <= set(
+        api.public()
+    )
+    assert not [module for module in api.public() if "._" in module or "cli" in module]
+
+
+@pytest.mark.parametrize("module", api.public())
+def test_every_public_name_is_documented(module):
+    writer = api.Writer(module)
+    assert writer.page()
+    assert writer.undocumented == []
+
+
+def test_every_name_is_documented_in_one_place():
+    places = list(api.documented().values())
+    assert len(places) > 150, "the guard has not found the names"
+    assert len(places) == len(set(places))
+    assert {f"zwire.zenoh.{name}" for name in zenoh.__all__ if name[0].isupper()} - set(places) == {
+        "zwire.zenoh.Handler",  # zwire.zenoh.handlers has it
+        "zwire.zenoh.ZError",  # zwire.errors
+    }
+    assert {f"zwire.zre.{name}" for name in zre.__all__} <= set(places)
+
+
+def test_overloads_are_one_signature_with_types_that_readers_know():
+    page = "\n".join(api.Writer("zwire.zenoh").page()).replace("~zwire.zenoh.", "").replace("~builtins.", "")
+    start = page.index(".. py:class:: Session")
+    lines = page[start:].splitlines()
+    (get,) = (line.strip() for line in lines if line.strip().startswith(".. py:method:: get("))
+    assert get.startswith(".. py:method:: get(selector: Selector | KeyExpr | str, handler: ")
+    assert "| tuple[Callable[[Reply], Any] | " in get
+    assert "| Callable[[Reply], Any] | " in get
+    assert "| None = None, *, target: QueryTarget | None = None, " in get
+    assert "timeout: float | None = None" in get
+    assert get.endswith("-> handlers.Handler[Reply] | H | None")
+    assert "_Into" not in page
