@@ -549,13 +549,20 @@ class Callback(Generic[_T]):
     ) -> Self: ...
     def __call__(self, arg: _T) -> Any: ...
     @property
-    def callback(self) -> Callable[[_T], Any]: ...
+    def callback(self) -> Callable[[_T], Any]:
+        """What is called with each item."""
+
     @property
-    def drop(self) -> Callable[[], Any] | None: ...
+    def drop(self) -> Callable[[], Any] | None:
+        """What is called when no more items come; ``None``: nothing."""
+
     @property
-    def indirect(self) -> bool: ...
+    def indirect(self) -> bool:
+        """As it was given. It changes nothing: a callback never runs in a thread of the network."""
+
     @property
-    def on_error(self) -> Callable[[BaseException], Any] | None: ...
+    def on_error(self) -> Callable[[BaseException], Any] | None:
+        """What is called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
 
 @final
 class BatchCallback(Generic[_T]):
@@ -572,28 +579,70 @@ class BatchCallback(Generic[_T]):
     ) -> Self: ...
     def __call__(self, arg: list[_T]) -> Any: ...
     @property
-    def callback(self) -> Callable[[list[_T]], Any]: ...
+    def callback(self) -> Callable[[list[_T]], Any]:
+        """What is called with each list of items."""
+
     @property
-    def drop(self) -> Callable[[], Any] | None: ...
+    def drop(self) -> Callable[[], Any] | None:
+        """What is called when no more items come; ``None``: nothing."""
+
     @property
-    def max_items(self) -> int: ...
+    def max_items(self) -> int:
+        """Most items of a list."""
+
     @property
-    def on_error(self) -> Callable[[BaseException], Any] | None: ...
+    def on_error(self) -> Callable[[BaseException], Any] | None:
+        """What is called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
 
 @final
 class Handler(Generic[_T]):
     """The receiving end of a channel."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
-    def try_recv(self) -> _T | None: ...
-    def recv(self, timeout: float | None = None) -> _T: ...
-    def recv_many(self, max_items: int, timeout: float | None = None) -> list[_T]: ...
+    def try_recv(self) -> _T | None:
+        """Take the next item without waiting.
+
+        Returns:
+            The item, or ``None`` if there is none right now.
+        """
+
+    def recv(self, timeout: float | None = None) -> _T:
+        """Wait for the next item. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
+    def recv_many(self, max_items: int, timeout: float | None = None) -> list[_T]:
+        """Take what is there in one go; wait for the first item only.
+
+        Args:
+            max_items: Most items.
+            timeout: Seconds to wait for the first one; for ever if left out.
+
+        Returns:
+            The items in their order, none when the time is over.
+        """
+
     @property
-    def end(self) -> str | None: ...
+    def end(self) -> str | None:
+        """How the get ended whose replies come here: ``completed``, ``no_queryable``, ``budget_spent``,
+        ``timed_out``,
+        ``link_lost`` or ``cancelled``. ``None`` while it goes on, and for anything else.
+        """
+
     @property
-    def dropped(self) -> int: ...
+    def dropped(self) -> int:
+        """How many items were dropped because the channel was full."""
+
     @property
-    def replaced(self) -> int: ...
+    def replaced(self) -> int:
+        """How many items gave their place to newer ones of their key, in a ``LatestChannel``."""
+
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Self: ...
@@ -652,7 +701,25 @@ def without_waiting(
     """Call something; what commands of a session in it would wait for is not waited for."""
 
 def open(config: _IntoConfig | None = None, *, timestamp_callback: None = None) -> Session:
-    """Open a session."""
+    """Open a session.
+
+    Args:
+        config: A :class:`Config`, a dict of keys, or a :class:`zwire.config.SessionConfig`; the defaults of a
+            peer if
+            left out. Its ``connect/timeout_ms`` and ``scouting/delay`` bound how long this takes.
+        timestamp_callback: See the compatibility page.
+
+    Returns:
+        An open session, whose context closes it. Opening takes place before this returns: a client has its
+        link.
+
+    Raises:
+        ConfigError: Keys do not hold together, or a certificate cannot be used.
+        ConnectError: No endpoint answers, or one cannot be listened on.
+        AuthenticationError: The other side does not let us in, or we not it.
+
+    Source: zenoh-behaviour 1.4.
+    """
 
 @overload
 def scout(
@@ -660,7 +727,21 @@ def scout(
     what: _IntoWhatAmIMatcher | None = None,
     config: _IntoConfig | None = None,
 ) -> Scout[Handler[Hello]]:
-    """Ask who is there."""
+    """Ask who is there, by multicast, and go on listening until the search is stopped.
+
+    Args:
+        handler: A channel or a callback for the answers; the default channel if left out.
+        what: The roles that are asked for, such as ``"router|peer"``; routers and peers if left out.
+        config: Group, interfaces and time to live, below ``scouting/multicast``.
+
+    Returns:
+        The search. A node answers each question on each interface, so it comes more than once.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+
+    Source: zenoh-behaviour 1.6.
+    """
 
 @overload
 def scout(
@@ -791,9 +872,15 @@ class CancellationToken:
     """Ends gets early: given to any number of them, cancelled once."""
 
     def __new__(cls) -> Self: ...
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """End every get that was started with this token and is not over.
+
+        Returns when their callbacks have come back, for the last time; within such a callback, at once.
+        """
+
     @property
-    def is_cancelled(self) -> bool: ...
+    def is_cancelled(self) -> bool:
+        """Whether ``cancel`` was called."""
 
 @final
 class Link:
@@ -846,16 +933,54 @@ class LinkEventsListener(Generic[_H]):
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def handler(self) -> _H: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: LinkEventsListener[Handler[LinkEvent]]) -> LinkEvent | None: ...
-    def recv(self: LinkEventsListener[Handler[LinkEvent]], timeout: float | None = None) -> LinkEvent: ...
+    def undeclare(self) -> None:
+        """End it.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
+    def try_recv(self: LinkEventsListener[Handler[LinkEvent]]) -> LinkEvent | None:
+        """Take the next event without waiting.
+
+        Returns:
+            The event, or ``None`` if there is none right now.
+        """
+
+    def recv(self: LinkEventsListener[Handler[LinkEvent]], timeout: float | None = None) -> LinkEvent:
+        """Wait for the next event. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
     def __iter__(self: LinkEventsListener[Handler[LinkEvent]]) -> Handler[LinkEvent]: ...
 
 @final
 class Liveliness:
     """Tokens of this session and of others."""
 
-    def declare_token(self, key_expr: _IntoKeyExpr) -> LivelinessToken: ...
+    def declare_token(self, key_expr: _IntoKeyExpr) -> LivelinessToken:
+        """Declare that a key is alive as long as the token and the session are.
+
+        Args:
+            key_expr: The key.
+
+        Returns:
+            The token.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.10.
+        """
+
     @overload
     def get(
         self,
@@ -864,7 +989,26 @@ class Liveliness:
         *,
         timeout: float | None = None,
         cancellation_token: CancellationToken | None = None,
-    ) -> Handler[Reply]: ...
+    ) -> Handler[Reply]:
+        """Ask which tokens are alive.
+
+        Args:
+            key_expr: The keys of interest.
+            handler: A channel or a callback; the default channel if left out.
+            timeout: Seconds; ``queries_default_timeout`` of the configuration if left out.
+            cancellation_token: Ends the query when it is cancelled.
+
+        Returns:
+            The handler; each token is the key of the sample of a reply.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.10.
+        """
+
     @overload
     def get(
         self,
@@ -890,7 +1034,26 @@ class Liveliness:
         handler: _RustHandler[Sample] | None = None,
         *,
         history: bool | None = None,
-    ) -> Subscriber[Handler[Sample]]: ...
+    ) -> Subscriber[Handler[Sample]]:
+        """Subscribe to tokens: a sample of kind ``PUT`` when a key comes to life, ``DELETE`` when its last
+        token is gone.
+
+        Args:
+            key_expr: The keys of interest.
+            handler: A channel, a callback, or a pair; the default channel if left out.
+            history: Whether those that are alive already come first.
+
+        Returns:
+            The subscriber.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.10.
+        """
+
     @overload
     def declare_subscriber(
         self,
@@ -914,8 +1077,22 @@ class LivelinessToken:
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
-    def wait_ready(self, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it: what they send from then on can arrive.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: The time is over.
+        """
+
+    def undeclare(self) -> None:
+        """End it.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
 
 @final
 class MatchingListener(Generic[_H]):
@@ -925,12 +1102,34 @@ class MatchingListener(Generic[_H]):
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
-    def handler(self) -> _H: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: MatchingListener[Handler[MatchingStatus]]) -> MatchingStatus | None: ...
-    def recv(
-        self: MatchingListener[Handler[MatchingStatus]], timeout: float | None = None
-    ) -> MatchingStatus: ...
+    def handler(self) -> _H:
+        """The channel, or what was given with the callback."""
+
+    def undeclare(self) -> None:
+        """End it. What had come before can still be taken.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
+    def try_recv(self: MatchingListener[Handler[MatchingStatus]]) -> MatchingStatus | None:
+        """Take the next change without waiting.
+
+        Returns:
+            The change, or ``None`` if there is none right now.
+        """
+
+    def recv(self: MatchingListener[Handler[MatchingStatus]], timeout: float | None = None) -> MatchingStatus:
+        """Wait for the next change. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
     def __iter__(self: MatchingListener[Handler[MatchingStatus]]) -> Handler[MatchingStatus]: ...
 
 @final
@@ -962,7 +1161,9 @@ class Publisher:
     @property
     def reliability(self) -> Reliability: ...
     @property
-    def matching_status(self) -> MatchingStatus: ...
+    def matching_status(self) -> MatchingStatus:
+        """Whether there are subscribers, as far as neighbours have told."""
+
     def put(
         self,
         payload: _IntoZBytes,
@@ -972,7 +1173,23 @@ class Publisher:
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: None = None,
         source_info: SourceInfo | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Publish a value with the key, priority and congestion control of the publisher.
+
+        Args:
+            payload: Bytes, any buffer, or text as UTF-8. It is not copied before it is sent, and read until
+                then.
+            encoding: What it holds, for whoever reads it; nothing is converted. ``zenoh/bytes`` if left out.
+            attachment: Bytes beside the payload, up to what a message may hold.
+            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
+                first router.
+            source_info: Who made it, and its number there.
+
+        Raises:
+            UsageError: The publisher is undeclared, or was inherited over a fork.
+            SessionClosed: The session is closed.
+        """
+
     def delete(
         self,
         *,
@@ -980,14 +1197,56 @@ class Publisher:
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: None = None,
         source_info: SourceInfo | None = None,
-    ) -> None: ...
-    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
+    ) -> None:
+        """Publish that the key has no value any more.
+
+        Args:
+            attachment: Bytes beside the payload, up to what a message may hold.
+            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
+                first router.
+            source_info: Who made it, and its number there.
+
+        Raises:
+            UsageError: The publisher is undeclared, or was inherited over a fork.
+            SessionClosed: The session is closed.
+        """
+
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait until there are subscribers.
+
+        Args:
+            n: How many. Those of this session count one by one, those of others as far as neighbours tell: a
+                router tells of
+                each key expression once, however many are behind it.
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: The time is over.
+
+        Source: zenoh-behaviour 3.11.
+        """
+
+    def undeclare(self) -> None:
+        """End it.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
     @overload
     def declare_matching_listener(
         self,
         handler: _RustHandler[MatchingStatus] | None = None,
-    ) -> MatchingListener[Handler[MatchingStatus]]: ...
+    ) -> MatchingListener[Handler[MatchingStatus]]:
+        """Listen to changes of whether there are subscribers.
+
+        Args:
+            handler: A channel, a callback, or a pair; the default channel if left out.
+
+        Returns:
+            The listener. Its first item is the first change, not how things are now: see ``matching_status``.
+        """
+
     @overload
     def declare_matching_listener(
         self,
@@ -1013,7 +1272,9 @@ class Querier:
     @property
     def accept_replies(self) -> ReplyKeyExpr: ...
     @property
-    def matching_status(self) -> MatchingStatus: ...
+    def matching_status(self) -> MatchingStatus:
+        """Whether there are queryables that it would ask, as far as neighbours have told."""
+
     @overload
     def get(
         self,
@@ -1026,7 +1287,26 @@ class Querier:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: None = None,
-    ) -> Handler[Reply]: ...
+    ) -> Handler[Reply]:
+        """Ask, with the key, target, consolidation and timeout of the querier.
+
+        Args:
+            handler: A channel or a callback; the default channel if left out.
+            parameters: What stands behind the ``?`` of a selector.
+            payload: A value for those who answer.
+            encoding: What it holds.
+            attachment: Bytes beside it.
+            source_info: Who asks.
+            cancellation_token: Ends the query when it is cancelled.
+
+        Returns:
+            The handler: an iterator over replies that ends with the query.
+
+        Raises:
+            UsageError: The querier is undeclared, or was inherited over a fork.
+            SessionClosed: The session is closed.
+        """
+
     @overload
     def get(
         self,
@@ -1053,13 +1333,42 @@ class Querier:
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: None = None,
     ) -> None: ...
-    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait until there are queryables that it would ask.
+
+        Args:
+            n: How many. Those of this session count one by one, those of others as far as neighbours tell: a
+                router tells of
+                each key expression once, however many are behind it.
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: The time is over.
+
+        Source: zenoh-behaviour 3.11.
+        """
+
+    def undeclare(self) -> None:
+        """End it.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
     @overload
     def declare_matching_listener(
         self,
         handler: _RustHandler[MatchingStatus] | None = None,
-    ) -> MatchingListener[Handler[MatchingStatus]]: ...
+    ) -> MatchingListener[Handler[MatchingStatus]]:
+        """Listen to changes of whether there are queryables that it would ask.
+
+        Args:
+            handler: A channel, a callback, or a pair; the default channel if left out.
+
+        Returns:
+            The listener. Its first item is the first change, not how things are now: see ``matching_status``.
+        """
+
     @overload
     def declare_matching_listener(
         self,
@@ -1093,7 +1402,9 @@ class Query:
     def source_info(self) -> SourceInfo | None: ...
     @property
     def timestamp_stack(self) -> None: ...
-    def accepts_replies(self) -> ReplyKeyExpr: ...
+    def accepts_replies(self) -> ReplyKeyExpr:
+        """Give which keys the asker accepts."""
+
     def reply(
         self,
         key_expr: _IntoKeyExpr,
@@ -1105,8 +1416,38 @@ class Query:
         express: bool | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-    ) -> None: ...
-    def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None: ...
+    ) -> None:
+        """Answer with a value, any number of times.
+
+        Args:
+            key_expr: Its key, which has to be one that was asked for unless the asker accepts any.
+            payload: Bytes, any buffer, or text as UTF-8.
+            encoding: What it holds.
+            congestion_control: No effect, as in eclipse-zenoh: that of the query counts.
+            priority: No effect either.
+            express: Past the batches.
+            attachment: Bytes beside it.
+            timestamp: When it was made. Replies are not stamped by themselves, and consolidation goes by
+                this.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            UsageError: The key is not what was asked for, or the query is finished.
+
+        Source: zenoh-behaviour 3.8.
+        """
+
+    def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
+        """Answer with an error.
+
+        Args:
+            payload: What went wrong: bytes, any buffer, or text as UTF-8.
+            encoding: What it holds.
+
+        Raises:
+            UsageError: The query is finished.
+        """
+
     def reply_del(
         self,
         key_expr: _IntoKeyExpr,
@@ -1116,8 +1457,16 @@ class Query:
         express: bool | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-    ) -> None: ...
-    def drop(self) -> None: ...
+    ) -> None:
+        """Answer that a key has no value any more. Arguments are those of :meth:`reply`.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            UsageError: The key is not what was asked for, or the query is finished.
+        """
+
+    def drop(self) -> None:
+        """Tell the asker that no more answers come. The second time it does nothing."""
 
 @final
 class Queryable(Generic[_H]):
@@ -1131,15 +1480,48 @@ class Queryable(Generic[_H]):
     @property
     def key_expr(self) -> KeyExpr: ...
     @property
-    def handler(self) -> _H: ...
+    def handler(self) -> _H:
+        """The channel, or what was given with the callback."""
+
     @property
     def dropped(self) -> int: ...
     @property
     def errors(self) -> int: ...
-    def wait_ready(self, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: Queryable[Handler[Query]]) -> Query | None: ...
-    def recv(self: Queryable[Handler[Query]], timeout: float | None = None) -> Query: ...
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it: what they send from then on can arrive.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: The time is over.
+        """
+
+    def undeclare(self) -> None:
+        """End it. What had come before can still be taken.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
+    def try_recv(self: Queryable[Handler[Query]]) -> Query | None:
+        """Take the next query without waiting.
+
+        Returns:
+            The query, or ``None`` if there is none right now.
+        """
+
+    def recv(self: Queryable[Handler[Query]], timeout: float | None = None) -> Query:
+        """Wait for the next query. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
     def __iter__(self: Queryable[Handler[Query]]) -> Handler[Query]: ...
 
 @final
@@ -1147,13 +1529,20 @@ class Reply:
     """An answer to a get: a sample or an error."""
 
     @property
-    def result(self) -> Sample | ReplyError: ...
+    def result(self) -> Sample | ReplyError:
+        """The sample or the error."""
+
     @property
-    def ok(self) -> Sample | None: ...
+    def ok(self) -> Sample | None:
+        """The sample, or ``None`` if it is an error."""
+
     @property
-    def err(self) -> ReplyError | None: ...
+    def err(self) -> ReplyError | None:
+        """The error, or ``None`` if it is a sample."""
+
     @property
-    def replier_id(self) -> EntityGlobalId | None: ...
+    def replier_id(self) -> EntityGlobalId | None:
+        """Who answered, where it said so."""
 
 @final
 class ReplyError:
@@ -1172,21 +1561,97 @@ class Session:
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
-    def zid(self) -> ZenohId: ...
+    def zid(self) -> ZenohId:
+        """Give the id of this node."""
+
     @property
-    def id(self) -> EntityGlobalId: ...
+    def id(self) -> EntityGlobalId:
+        """The id of this session as an entity: node and number."""
+
     @property
-    def info(self) -> SessionInfo: ...
-    def close(self, timeout: float | None = None) -> None: ...
-    def is_closed(self) -> bool: ...
-    def share(self) -> Session: ...
-    def ready(self, timeout: float | None = None) -> bool: ...
-    def flush(self, timeout: float | None = None) -> None: ...
-    def new_timestamp(self) -> Timestamp: ...
-    def stats(self) -> SessionStats: ...
-    def listening(self) -> list[str]: ...
-    def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr: ...
-    def undeclare(self, obj: KeyExpr | _Declared) -> None: ...
+    def info(self) -> SessionInfo:
+        """What there is to know about links and neighbours."""
+
+    def close(self, timeout: float | None = None) -> None:
+        """Say goodbye, and end every handler and callback. Again, or from any thread, it does no harm.
+
+        Args:
+            timeout: Seconds for what is queued towards the network and for callbacks that are at work,
+                together; two if left
+                out. A callback that still runs at its end is named in a warning of the log.
+
+        When this has returned no callback is called any more. Whoever waits for the session gets
+        ``SessionClosed``; what has
+        come before can still be taken.
+        """
+
+    def is_closed(self) -> bool:
+        """Say whether the session is closed."""
+
+    def share(self) -> Session:
+        """Give another handle of the same session, as ``zwire.spark.session`` lends them."""
+
+    def ready(self, timeout: float | None = None) -> bool:
+        """Wait until all neighbours know what this session has declared.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Returns:
+            Whether they do: ``False`` when the time is over first. A client waits for its link, too.
+        """
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours have taken what this session has published, best effort excepted.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: The time is over.
+            LinkClosed: The link of a client went before; publications may be lost.
+        """
+
+    def new_timestamp(self) -> Timestamp:
+        """Give a time stamp that is later than all before it, of this node's clock.
+
+        Source: zenoh-behaviour 3.3.
+        """
+
+    def stats(self) -> SessionStats:
+        """Give counters since the session was opened: messages, bytes, and drops by reason.
+
+        Returns:
+            Counts by name, such as ``session.dropped.put_no_subscriber`` or ``handler.dropped``.
+        """
+
+    def listening(self) -> list[str]:
+        """Give the endpoints on which this node listens, as ``tcp/address:port``, with the ports that were
+        chosen.
+        """
+
+    def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
+        """Give a key expression a number on the links of this session, so that messages that use the result
+        are shorter.
+
+        Returns:
+            The same key expression, for ``put``, ``get`` and the declarations of this session.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 4.1.
+        """
+
+    def undeclare(self, obj: KeyExpr | _Declared) -> None:
+        """Take back a key expression of :meth:`declare_keyexpr`, or any other declaration of this session.
+
+        Raises:
+            UsageError: It is undeclared already, or of another session.
+        """
+
     def put(
         self,
         key_expr: _IntoKeyExpr,
@@ -1201,7 +1666,34 @@ class Session:
         timestamp_instrumentation: None = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Publish a value on a key.
+
+        Returns when it has its place in the queues towards those who want it. Without a subscriber it is
+        gone.
+
+        Args:
+            key_expr: The key, or a key expression: then all who want one of its keys get it.
+            payload: Bytes, any buffer, or text as UTF-8. It is not copied before it is sent, and read until
+                then.
+            encoding: What it holds, for whoever reads it; nothing is converted. ``zenoh/bytes`` if left out.
+            congestion_control: What happens where a queue is full; ``DROP`` if left out.
+            priority: What goes first; ``DATA`` if left out.
+            express: Past the batches: lower latency, more packets.
+            attachment: Bytes beside the payload, up to what a message may hold.
+            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
+                first router.
+            allowed_destination: Whether this session, others, or both may get it.
+            source_info: Who made it, and its number there.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.2 and 2.8.
+        """
+
     def put_batch(
         self,
         batch: _ArrowArray,
@@ -1210,7 +1702,31 @@ class Session:
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-    ) -> PutSummary: ...
+    ) -> PutSummary:
+        """Publish every row of an Arrow record batch, without a Python object per row.
+
+        Args:
+            batch: What has the Arrow C interface. Columns by name: ``key`` (texts; not needed when
+                ``key_expr`` is given),
+                ``payload`` (binary or texts), and optionally ``encoding``, ``attachment``, ``kind`` (``put``
+                or ``del``),
+                ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``.
+                Others are an error.
+            key_expr: The key of all rows.
+            congestion_control: For rows that say nothing; ``BLOCK`` if left out, since a batch fills queues
+                at once.
+            priority: For rows that say nothing.
+            express: For rows that say nothing.
+
+        Returns:
+            How many rows and bytes went.
+
+        Raises:
+            RowError: A row is wrong; ``row``, ``key`` and ``reason`` say which and why. Those before it are
+                published.
+            SessionClosed: The session is closed.
+        """
+
     def delete(
         self,
         key_expr: _IntoKeyExpr,
@@ -1223,7 +1739,29 @@ class Session:
         timestamp_instrumentation: None = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Publish that a key has no value any more. Subscribers get a sample of kind ``DELETE`` with an empty
+        payload.
+
+        Args:
+            key_expr: The key, or a key expression.
+            congestion_control: What happens where a queue is full; ``DROP`` if left out.
+            priority: What goes first; ``DATA`` if left out.
+            express: Past the batches: lower latency, more packets.
+            attachment: Bytes beside the payload, up to what a message may hold.
+            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
+                first router.
+            allowed_destination: Whether this session, others, or both may get it.
+            source_info: Who made it, and its number there.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.2.
+        """
+
     @overload
     def get(
         self,
@@ -1244,7 +1782,41 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: None = None,
-    ) -> Handler[Reply]: ...
+    ) -> Handler[Reply]:
+        """Ask queryables. Replies come through the handler and end when all who were asked have finished.
+
+        Args:
+            selector: What is asked for: a key expression, perhaps with parameters behind a ``?``.
+            handler: A channel or a callback; the default channel if left out.
+            target: Which of the matching queryables are asked; the nearest complete one, or all, if left out.
+            consolidation: How several replies with one key are thinned out; the newest of each key if left
+                out.
+            accept_replies: Whether replies may have keys outside of what is asked.
+            timeout: Seconds; ``queries_default_timeout`` of the configuration, 10 s, if left out.
+            congestion_control: What happens where a queue is full; ``BLOCK`` if left out.
+            priority: What goes first.
+            express: Past the batches.
+            payload: A value for those who answer.
+            encoding: What it holds.
+            attachment: Bytes beside it.
+            source_info: Who asks.
+            cancellation_token: Ends the query when it is cancelled.
+            allowed_destination: Whether this session, others, or both are asked.
+
+        Returns:
+            The handler: an iterator over replies that ends with the query. ``handler.end`` says how it ended.
+            Over time, the
+            last reply is an error whose payload is ``Timeout``. With nobody to ask it ends at once, without a
+            reply.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.6 to 3.9.
+        """
+
     @overload
     def get(
         self,
@@ -1294,7 +1866,28 @@ class Session:
         handler: _RustHandler[Sample] | None = None,
         *,
         allowed_origin: Locality | None = None,
-    ) -> Subscriber[Handler[Sample]]: ...
+    ) -> Subscriber[Handler[Sample]]:
+        """Subscribe to a key expression.
+
+        Args:
+            key_expr: The keys that are wanted.
+            handler: A channel, a callback, or a pair of a callback and what ``handler`` of the subscriber
+                shall be; the
+                default channel if left out.
+            allowed_origin: Whether samples of this session, of others, or of both are wanted.
+
+        Returns:
+            The subscriber. Others know of it a moment later: see :meth:`Subscriber.wait_ready`.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+            ValueError: The handler is none.
+
+        Source: zenoh-behaviour 3.4.
+        """
+
     @overload
     def declare_subscriber(
         self,
@@ -1319,7 +1912,27 @@ class Session:
         *,
         complete: bool | None = None,
         allowed_origin: Locality | None = None,
-    ) -> Queryable[Handler[Query]]: ...
+    ) -> Queryable[Handler[Query]]:
+        """Answer queries on a key expression.
+
+        Args:
+            key_expr: The keys that it answers for.
+            handler: A channel, a callback, or a pair; a query is finished when the callback has returned.
+            complete: Whether it knows all there is of its keys, so that nobody else needs to be asked.
+            allowed_origin: Whether queries of this session, of others, or of both are answered.
+
+        Returns:
+            The queryable.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+            ValueError: The handler is none.
+
+        Source: zenoh-behaviour 3.8.
+        """
+
     @overload
     def declare_queryable(
         self,
@@ -1348,7 +1961,30 @@ class Session:
         express: bool | None = None,
         reliability: Reliability | None = None,
         allowed_destination: Locality | None = None,
-    ) -> Publisher: ...
+    ) -> Publisher:
+        """Prepare for publications on a key: they carry a number instead of it, and go nowhere while nobody
+        subscribes.
+
+        Args:
+            key_expr: The key, or a key expression.
+            encoding: Of values that name none.
+            congestion_control: What happens where a queue is full; ``DROP`` if left out.
+            priority: What goes first; ``DATA`` if left out.
+            express: Past the batches: lower latency, more packets.
+            reliability: The channel that they take; ``RELIABLE`` if left out.
+            allowed_destination: Whether this session, others, or both may get them.
+
+        Returns:
+            The publisher.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.2 and 4.5.
+        """
+
     def declare_querier(
         self,
         key_expr: _IntoKeyExpr,
@@ -1361,8 +1997,34 @@ class Session:
         priority: Priority | None = None,
         express: bool | None = None,
         allowed_destination: Locality | None = None,
-    ) -> Querier: ...
-    def liveliness(self) -> Liveliness: ...
+    ) -> Querier:
+        """Prepare for queries on a key expression.
+
+        Args:
+            key_expr: What is asked for.
+            target: Which of the matching queryables are asked; the nearest complete one, or all, if left out.
+            consolidation: How several replies with one key are thinned out; the newest of each key if left
+                out.
+            accept_replies: Whether replies may have keys outside of what is asked.
+            timeout: Seconds; ``queries_default_timeout`` of the configuration, 10 s, if left out.
+            congestion_control: What happens where a queue is full; ``BLOCK`` if left out.
+            priority: What goes first; ``DATA`` if left out.
+            express: Past the batches: lower latency, more packets.
+            allowed_destination: Whether this session, others, or both are asked.
+
+        Returns:
+            The querier.
+
+        Raises:
+            KeyExprError: The key expression is not legal.
+            SessionClosed: The session is closed.
+            UsageError: The session was inherited over a fork.
+
+        Source: zenoh-behaviour 3.6.
+        """
+
+    def liveliness(self) -> Liveliness:
+        """Give access to tokens: what is alive."""
 
 @type_check_only
 class _Declared(Protocol):
@@ -1423,12 +2085,34 @@ class Scout(Generic[_H]):
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
-    def handler(self) -> _H: ...
+    def handler(self) -> _H:
+        """The channel, or what was given with the callback."""
+
     @property
-    def dropped(self) -> int: ...
-    def stop(self) -> None: ...
-    def try_recv(self: Scout[Handler[Hello]]) -> Hello | None: ...
-    def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello: ...
+    def dropped(self) -> int:
+        """How many answers were dropped because the handler was full."""
+
+    def stop(self) -> None:
+        """End the search. A second time it does nothing."""
+
+    def try_recv(self: Scout[Handler[Hello]]) -> Hello | None:
+        """Take the next answer without waiting.
+
+        Returns:
+            The answer, or ``None`` if there is none right now.
+        """
+
+    def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello:
+        """Wait for the next answer. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
     def __iter__(self: Scout[Handler[Hello]]) -> Handler[Hello]: ...
 
 @final
@@ -1443,24 +2127,86 @@ class Subscriber(Generic[_H]):
     @property
     def key_expr(self) -> KeyExpr: ...
     @property
-    def handler(self) -> _H: ...
+    def handler(self) -> _H:
+        """The channel, or what was given with the callback."""
+
     @property
-    def dropped(self) -> int: ...
+    def dropped(self) -> int:
+        """How many samples were dropped because the handler was full."""
+
     @property
     def replaced(self) -> int: ...
     @property
     def errors(self) -> int: ...
-    def wait_ready(self, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: Subscriber[Handler[Sample]]) -> Sample | None: ...
-    def recv(self: Subscriber[Handler[Sample]], timeout: float | None = None) -> Sample: ...
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it: what they send from then on can arrive.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: The time is over.
+        """
+
+    def undeclare(self) -> None:
+        """End it. What had come before can still be taken.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
+    def try_recv(self: Subscriber[Handler[Sample]]) -> Sample | None:
+        """Take the next sample without waiting.
+
+        Returns:
+            The sample, or ``None`` if there is none right now.
+        """
+
+    def recv(self: Subscriber[Handler[Sample]], timeout: float | None = None) -> Sample:
+        """Wait for the next sample. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
     def __iter__(self: Subscriber[Handler[Sample]]) -> Handler[Sample]: ...
     def recv_many(
         self: Subscriber[Handler[Sample]], max_items: int, timeout: float | None = None
-    ) -> list[Sample]: ...
+    ) -> list[Sample]:
+        """Take what is there in one go; wait for the first sample only.
+
+        Args:
+            max_items: Most samples.
+            timeout: Seconds to wait for the first one; for ever if left out.
+
+        Returns:
+            The samples in their order, none when the time is over.
+        """
+
     def recv_batch(
         self: Subscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
-    ) -> ArrowBatch: ...
+    ) -> ArrowBatch:
+        """Take what is there as an Arrow record batch, without a Python object per sample; wait for the first
+        sample only.
+
+        Args:
+            max_rows: Most rows. A batch holds about 8 MiB at most, and a sample of 256 KiB or more alone,
+                without a copy.
+            timeout: Seconds to wait for the first sample; for ever if left out.
+
+        Returns:
+            A batch for ``pyarrow.record_batch(...)`` and whatever else reads Arrow, without rows when the
+            time is over. Columns:
+            ``key``, ``payload``, ``kind``, ``encoding``, ``timestamp``, ``attachment``, ``priority``,
+            ``congestion``, ``express``.
+
+        Raises:
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
 
 @final
 class Transport:
@@ -1518,11 +2264,33 @@ class TransportEventsListener(Generic[_H]):
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def handler(self) -> _H: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: TransportEventsListener[Handler[TransportEvent]]) -> TransportEvent | None: ...
+    def undeclare(self) -> None:
+        """End it.
+
+        Raises:
+            UsageError: It is undeclared already.
+        """
+
+    def try_recv(self: TransportEventsListener[Handler[TransportEvent]]) -> TransportEvent | None:
+        """Take the next event without waiting.
+
+        Returns:
+            The event, or ``None`` if there is none right now.
+        """
+
     def recv(
         self: TransportEventsListener[Handler[TransportEvent]], timeout: float | None = None
-    ) -> TransportEvent: ...
+    ) -> TransportEvent:
+        """Wait for the next event. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; for ever if left out.
+
+        Raises:
+            TimedOut: Nothing came in time.
+            SessionClosed: The session is closed, and what had come before is taken.
+        """
+
     def __iter__(self: TransportEventsListener[Handler[TransportEvent]]) -> Handler[TransportEvent]: ...
 
 @final
