@@ -4,6 +4,7 @@ from typing import Literal, assert_type
 
 import zwire
 import zwire.zenoh as zenoh
+from zwire.stats import SessionStats
 from zwire.zenoh import Handler, Sample
 
 
@@ -85,7 +86,9 @@ def keys() -> None:
 def looking(session: zenoh.Session) -> None:
     assert_type(session.info.links(), list[zenoh.Link])
     assert_type(session.info.transports(), list[zenoh.Transport])
-    assert_type(session.stats(), dict[str, int])
+    assert_type(session.stats(), SessionStats)
+    assert_type(session.stats()["handler.dropped"], int)
+    session.stats()["handler.droped"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
     assert_type(session.ready(timeout=1), bool)
     assert_type(session.listening(), list[str])
     events = session.info.declare_transport_events_listener(history=True)
