@@ -40,8 +40,11 @@ from zwire.zre._delivery import Delivery
 
 __all__ = [
     "NTP64",
+    "AdvancedPublisher",
+    "AdvancedSubscriber",
     "ArrowBatch",
     "BatchCallback",
+    "CacheConfig",
     "Callback",
     "CancellationToken",
     "Channel",
@@ -58,6 +61,7 @@ __all__ = [
     "FrameDecoder",
     "Handler",
     "Hello",
+    "HistoryConfig",
     "Inbox",
     "Join",
     "KeyExpr",
@@ -75,6 +79,8 @@ __all__ = [
     "MatchingListener",
     "MatchingStatus",
     "MessagesLost",
+    "Miss",
+    "MissDetectionConfig",
     "Parameters",
     "Pending",
     "Publisher",
@@ -83,10 +89,13 @@ __all__ = [
     "Query",
     "QueryConsolidation",
     "Queryable",
+    "RecoveryConfig",
+    "RepliesConfig",
     "Reply",
     "ReplyError",
     "RingChannel",
     "Sample",
+    "SampleMissListener",
     "Scout",
     "Selector",
     "Session",
@@ -115,6 +124,8 @@ __all__ = [
     "__version__",
     "close_all",
     "config_defaults",
+    "declare_advanced_publisher",
+    "declare_advanced_subscriber",
     "init_log_from_env_or",
     "log_close",
     "log_flush",
@@ -2564,3 +2575,213 @@ class ZmtpSocket:
 
 def zmtp_keypair() -> tuple[str, str]:
     """Make a pair of CURVE keys, public and secret, as Z85 of 40 characters."""
+
+@final
+class RepliesConfig:
+    """How a cache answers. Of this only ``express`` has an effect, in eclipse-zenoh nothing has."""
+
+    def __new__(
+        cls,
+        *,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+    ) -> Self: ...
+
+@final
+class CacheConfig:
+    """What an advanced publisher keeps: its newest ``max_samples`` publications, one if that is None."""
+
+    def __new__(
+        cls, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None
+    ) -> Self: ...
+
+@final
+class MissDetectionConfig:
+    """How subscribers of an advanced publisher see what they miss; times are in seconds."""
+
+    def __new__(
+        cls,
+        *,
+        heartbeat: float | timedelta | None = None,
+        sporadic_heartbeat: float | timedelta | None = None,
+    ) -> Self: ...
+
+@final
+class HistoryConfig:
+    """What an advanced subscriber gets of the past; ``max_age`` is in seconds."""
+
+    def __new__(
+        cls,
+        *,
+        detect_late_publishers: bool | None = None,
+        max_samples: int | None = None,
+        max_age: float | timedelta | None = None,
+    ) -> Self: ...
+
+@final
+class RecoveryConfig:
+    """How an advanced subscriber gets what it misses; ``periodic_queries`` is in seconds."""
+
+    def __new__(
+        cls, *, periodic_queries: float | timedelta | None = None, heartbeat: bool | None = None
+    ) -> Self: ...
+
+@final
+class Miss:
+    """Publications that an advanced subscriber has missed, one after the other."""
+
+    @property
+    def source(self) -> EntityGlobalId: ...
+    @property
+    def nb(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # for want of need
+
+@final
+class AdvancedPublisher:
+    """A publisher that numbers and keeps what it publishes."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def encoding(self) -> Encoding: ...
+    @property
+    def congestion_control(self) -> CongestionControl: ...
+    @property
+    def priority(self) -> Priority: ...
+    def put(
+        self,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> None: ...
+    def delete(
+        self,
+        *,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> None: ...
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None: ...
+    def undeclare(self) -> None: ...
+
+@final
+class AdvancedSubscriber(Generic[_H]):
+    """A subscriber that orders what it gets, asks for what is missing, and says what is lost."""
+
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def id(self) -> EntityGlobalId: ...
+    @property
+    def key_expr(self) -> KeyExpr: ...
+    @property
+    def handler(self) -> _H: ...
+    @property
+    def dropped(self) -> int: ...
+    @overload
+    def sample_miss_listener(
+        self, handler: _RustHandler[Miss] | None = None
+    ) -> SampleMissListener[Handler[Miss]]: ...
+    @overload
+    def sample_miss_listener(self, handler: _PythonHandler[Miss, _T]) -> SampleMissListener[_T]: ...
+    @overload
+    def sample_miss_listener(self, handler: _PythonCallback[Miss]) -> SampleMissListener[None]: ...
+    @overload
+    def detect_publishers(
+        self, handler: _RustHandler[Sample] | None = None, *, history: bool | None = None
+    ) -> Subscriber[Handler[Sample]]: ...
+    @overload
+    def detect_publishers(
+        self, handler: _PythonHandler[Sample, _T], *, history: bool | None = None
+    ) -> Subscriber[_T]: ...
+    @overload
+    def detect_publishers(
+        self, handler: _PythonCallback[Sample], *, history: bool | None = None
+    ) -> Subscriber[None]: ...
+    def wait_ready(self, timeout: float | None = None) -> None: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: AdvancedSubscriber[Handler[Sample]]) -> Sample | None: ...
+    def recv(self: AdvancedSubscriber[Handler[Sample]], timeout: float | None = None) -> Sample: ...
+    def __iter__(self: AdvancedSubscriber[Handler[Sample]]) -> Handler[Sample]: ...
+    def recv_many(
+        self: AdvancedSubscriber[Handler[Sample]], max_items: int, timeout: float | None = None
+    ) -> list[Sample]: ...
+    def recv_batch(
+        self: AdvancedSubscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
+    ) -> ArrowBatch: ...
+
+@final
+class SampleMissListener(Generic[_H]):
+    """A listener to what an advanced subscriber misses."""
+
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    @property
+    def handler(self) -> _H: ...
+    def undeclare(self) -> None: ...
+    def try_recv(self: SampleMissListener[Handler[Miss]]) -> Miss | None: ...
+    def recv(self: SampleMissListener[Handler[Miss]], timeout: float | None = None) -> Miss: ...
+    def __iter__(self: SampleMissListener[Handler[Miss]]) -> Handler[Miss]: ...
+
+def declare_advanced_publisher(
+    session: Session,
+    key_expr: _IntoKeyExpr,
+    *,
+    encoding: _IntoEncoding | None = None,
+    congestion_control: CongestionControl | None = None,
+    priority: Priority | None = None,
+    express: bool | None = None,
+    reliability: Reliability | None = None,
+    allowed_destination: Locality | None = None,
+    cache: CacheConfig | None = None,
+    sample_miss_detection: MissDetectionConfig | None = None,
+    publisher_detection: bool | None = None,
+) -> AdvancedPublisher:
+    """Declares an advanced publisher."""
+
+@overload
+def declare_advanced_subscriber(
+    session: Session,
+    key_expr: _IntoKeyExpr,
+    handler: _RustHandler[Sample] | None = None,
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> AdvancedSubscriber[Handler[Sample]]:
+    """Declares an advanced subscriber."""
+
+@overload
+def declare_advanced_subscriber(
+    session: Session,
+    key_expr: _IntoKeyExpr,
+    handler: _PythonHandler[Sample, _H],
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> AdvancedSubscriber[_H]: ...
+@overload
+def declare_advanced_subscriber(
+    session: Session,
+    key_expr: _IntoKeyExpr,
+    handler: _PythonCallback[Sample],
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> AdvancedSubscriber[None]: ...

@@ -6,6 +6,7 @@ unless the command itself came later.
 """
 
 import base64
+import datetime as dt
 import hashlib
 import importlib
 import json
@@ -464,6 +465,63 @@ class Node:
 
         self.things[name] = self.session.declare_queryable(key, answer, **self.options(options))
 
+    def advanced_publisher(self, name, key, cache=None, detect=None, detection=False, **options):
+        """`detect` holds the periods of heartbeats."""
+        ext = importlib.import_module(self.z.__name__ + ".ext")
+        self.things[name] = ext.declare_advanced_publisher(
+            self.session,
+            key,
+            cache=None if cache is None else ext.CacheConfig(cache),
+            sample_miss_detection=None if detect is None else ext.MissDetectionConfig(**detect),
+            publisher_detection=detection,
+            **self.options(options),
+        )
+        return str(self.things[name].id.zid), str(self.things[name].id.eid)
+
+    def publish_numbers(self, name, start, end, period=0.0):
+        """Publishes their digits."""
+        for number in range(start, end):
+            self.things[name].put(str(number))
+            if period:
+                time.sleep(period)
+
+    def advanced_subscribe(self, name, key, history=None, recovery=None, **options):
+        ext = importlib.import_module(self.z.__name__ + ".ext")
+        if recovery and "periodic_queries" in recovery:
+            # As eclipse-zenoh takes it; its stubs say seconds.
+            recovery = {"periodic_queries": dt.timedelta(seconds=recovery["periodic_queries"])}
+        came = Collector(
+            lambda sample: {
+                "source": sample.source_info and str(sample.source_info.source_id.eid),
+                "number": int(bytes(sample.payload.to_bytes()) or b"-1"),
+                "kind": self.name(self.z.SampleKind, sample.kind),
+            }
+        )
+        misses = Collector(lambda miss: {"source": str(miss.source.eid), "nb": miss.nb})
+        self.things[name] = ext.declare_advanced_subscriber(
+            self.session,
+            key,
+            self.sink(name, came),
+            history=None if history is None else ext.HistoryConfig(**history),
+            recovery=None if recovery is None else ext.RecoveryConfig(**recovery),
+            **self.options(options),
+        )
+        self.things[f"{name} misses"] = self.things[name].sample_miss_listener(
+            self.sink(f"{name} misses", misses)
+        )
+
+    def detect_publishers(self, name, of, history):
+        sink = self.sink(name, Collector(self.sample))
+        self.things[name] = self.things[of].detect_publishers(sink, history=history)
+
+    def followed(self, name, count=0, seconds=0.0):
+        """What came and what was missed, once there is so much of both together."""
+        came, misses = self.sinks[name], self.sinks[f"{name} misses"]
+        end = time.monotonic() + seconds
+        while len(came) + sum(miss["nb"] for miss in list(misses.items)) < count and time.monotonic() < end:
+            time.sleep(0.002)
+        return {"came": list(came.items), "misses": list(misses.items)}
+
     def release(self):
         """Lets go of the queries that were held."""
         for query in self.held:
@@ -501,6 +559,14 @@ class Node:
     def liveliness_subscribe(self, name, key, history=False):
         sink = self.sink(name, Collector(self.sample))
         self.things[name] = self.session.liveliness().declare_subscriber(key, sink, history=history)
+
+    def drop_all(self):
+        """Undeclares whatever is declared."""
+        for thing in self.things.values():
+            if hasattr(thing, "undeclare"):
+                thing.undeclare()
+        self.things.clear()
+        self.sinks.clear()
 
     def undeclare(self, name):
         thing = self.things.pop(name)

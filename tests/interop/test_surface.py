@@ -16,7 +16,6 @@ from zwire.errors import NotSupported
 MODULES = ["", "handlers", "ext", "shm"]
 
 TIMESTAMPS = "instrumentation of messages with timestamps is not implemented yet"
-ADVANCED = "caches, history and recovery of publications are not implemented yet"
 
 # What the stubs have and this package does not, each with the reason.
 ABSENT = {
@@ -26,17 +25,6 @@ ABSENT = {
     "TimestampInstrumentationBuilder": TIMESTAMPS,
     "TimestampStack": TIMESTAMPS,
     "TimestampStackRecord": TIMESTAMPS,
-    "ext.AdvancedPublisher": ADVANCED,
-    "ext.AdvancedSubscriber": ADVANCED,
-    "ext.CacheConfig": ADVANCED,
-    "ext.HistoryConfig": ADVANCED,
-    "ext.Miss": ADVANCED,
-    "ext.MissDetectionConfig": ADVANCED,
-    "ext.RecoveryConfig": ADVANCED,
-    "ext.RepliesConfig": ADVANCED,
-    "ext.SampleMissListener": ADVANCED,
-    "ext.declare_advanced_publisher": ADVANCED,
-    "ext.declare_advanced_subscriber": ADVANCED,
     "EntityId": "names a type in the stubs, not in the module",
     "SourceSn": "names a type in the stubs, not in the module",
 }

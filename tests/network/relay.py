@@ -1,4 +1,4 @@
-"""A relay of TCP connections: at a limited rate, or a hole that swallows everything; it remembers bytes.
+"""Relays: of TCP connections, at a limited rate, or a hole that swallows everything; of datagrams, with loss.
 
 It works where no network can be made and no kernel shapes traffic, and is exact about bytes: what a sender
 has written and the relay has not taken is in the sender's socket, as behind a slow link.
@@ -6,6 +6,7 @@ has written and the relay has not taken is in the sender's socket, as behind a s
 
 import bisect
 import contextlib
+import random
 import selectors
 import socket
 import threading
@@ -139,6 +140,72 @@ class Relay:
         for thread in self.threads[1:]:
             thread.join(5)
         for s in self.sockets:
+            s.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+class DatagramRelay:
+    """Datagrams to ``port`` go on to another port of loopback, and back; some are lost.
+
+    Args:
+        target: the port that they go on to.
+        seed: of the choice which are lost; the order in which they come is the machine's.
+    """
+
+    def __init__(self, target, seed=1):
+        self.target = ("127.0.0.1", target)
+        self.random = random.Random(seed)
+        # Of those that come, in both directions.
+        self.loss = 0.0
+        self.lost = self.passed = 0
+        self.ended = False
+        self.near = self._socket()
+        self.near.bind(("127.0.0.1", 0))
+        self.port = self.near.getsockname()[1]
+        # By the address of each caller, the socket that speaks for it, and the way back.
+        self.callers = {}
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    @staticmethod
+    def _socket():
+        made = socket.socket(type=socket.SOCK_DGRAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        made.setblocking(False)
+        return made
+
+    def _run(self):
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.near, selectors.EVENT_READ, None)
+            while not self.ended:
+                for key, _ in ready.select(0.05):
+                    with contextlib.suppress(OSError):
+                        self._pass(ready, key.fileobj, key.data)
+
+    def _pass(self, ready, source, caller):
+        data, address = source.recvfrom(65_536)
+        if caller is None and address not in self.callers:
+            self.callers[address] = self._socket()
+            ready.register(self.callers[address], selectors.EVENT_READ, address)
+        if self.random.random() < self.loss:
+            self.lost += 1
+            return
+        self.passed += 1
+        if caller is None:
+            self.callers[address].sendto(data, self.target)
+        else:
+            self.near.sendto(data, caller)
+
+    def end(self):
+        """Closes everything."""
+        self.ended = True
+        self.thread.join(10)
+        for s in (self.near, *self.callers.values()):
             s.close()
 
     def __enter__(self):

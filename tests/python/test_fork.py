@@ -110,6 +110,7 @@ def test_every_handle_raises_in_a_child(hub):
     run(
         """
         import pyarrow as pa
+        from zwire.zenoh import ext
 
         session = client(endpoint)
         info = session.info
@@ -127,6 +128,10 @@ def test_every_handle_raises_in_a_child(hub):
         handler = subscriber.handler
         declared = session.declare_keyexpr("b")
         batch = pa.record_batch({"key": ["a"], "payload": [b"x"]})
+        number = ext.MissDetectionConfig(heartbeat=0.01)
+        advanced = ext.declare_advanced_publisher(session, "v", sample_miss_detection=number)
+        follower = ext.declare_advanced_subscriber(session, "v", history=ext.HistoryConfig())
+        misses = follower.sample_miss_listener()
 
         uses = {
             "put": lambda: session.put("a", b""),
@@ -175,6 +180,16 @@ def test_every_handle_raises_in_a_child(hub):
             "token.undeclare": lambda: token.undeclare(),
             "liveliness.get": lambda: liveliness.get("t"),
             "liveliness.declare_token": lambda: liveliness.declare_token("t2"),
+            "declare_advanced_publisher": lambda: ext.declare_advanced_publisher(session, "w"),
+            "declare_advanced_subscriber": lambda: ext.declare_advanced_subscriber(session, "w"),
+            "advanced publisher.put": lambda: advanced.put(b""),
+            "advanced publisher.undeclare": lambda: advanced.undeclare(),
+            "advanced subscriber.recv": lambda: follower.recv(timeout=5),
+            "sample_miss_listener": lambda: follower.sample_miss_listener(),
+            "detect_publishers": lambda: follower.detect_publishers(),
+            "advanced subscriber.undeclare": lambda: follower.undeclare(),
+            "misses.recv": lambda: misses.recv(timeout=5),
+            "misses.undeclare": lambda: misses.undeclare(),
             "liveliness subscriber": lambda: alive.recv(timeout=5),
         }
 

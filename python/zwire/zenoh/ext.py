@@ -1,4 +1,6 @@
-"""Plain values as bytes, in the format that Zenoh programs of all languages share.
+"""Plain values as bytes, and publications that can be asked for again.
+
+The bytes are in the format that Zenoh programs of all languages share.
 
 =====================================  ==================================================
 type                                   bytes
@@ -21,26 +23,50 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args, get_origin
 
-from zwire._zwire import ZBytes
+from zwire._zwire import (
+    AdvancedPublisher,
+    AdvancedSubscriber,
+    CacheConfig,
+    HistoryConfig,
+    Miss,
+    MissDetectionConfig,
+    RecoveryConfig,
+    RepliesConfig,
+    SampleMissListener,
+    ZBytes,
+    declare_advanced_publisher,
+    declare_advanced_subscriber,
+)
 from zwire.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "AdvancedPublisher",
+    "AdvancedSubscriber",
+    "CacheConfig",
     "Float32",
     "Float64",
+    "HistoryConfig",
     "Int8",
     "Int16",
     "Int32",
     "Int64",
     "Int128",
+    "Miss",
+    "MissDetectionConfig",
+    "RecoveryConfig",
+    "RepliesConfig",
+    "SampleMissListener",
     "UInt8",
     "UInt16",
     "UInt32",
     "UInt64",
     "UInt128",
     "ZDeserializeError",
+    "declare_advanced_publisher",
+    "declare_advanced_subscriber",
     "z_deserialize",
     "z_serialize",
 ]

@@ -1,6 +1,7 @@
 //! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
 
 use crate::{
+    advanced::Advanced,
     burst::Burst,
     connectivity::Connectivity,
     link::{Link, Sent, Urgency},
@@ -10,6 +11,7 @@ use crate::{
     stats::{ConsumerKind, Past},
 };
 // Its hash is quicker than that of the standard library. The keys in here are numbers of ours.
+use core::time::Duration;
 use hashbrown::HashMap;
 use std::{
     collections::VecDeque,
@@ -19,6 +21,7 @@ use zwire_proto::{
     Now, Text,
     zenoh::{
         KeyExpr, Priority, Qos, Reliability, WhatAmI, ZenohId,
+        advanced::{Miss, Publisher, Subscriber},
         node::{FaceId, Node, NodeEvent},
         session::{
             BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
@@ -100,7 +103,7 @@ impl Effects {
     }
 
     /// Writes what was queued, and drops what was displaced.
-    pub(crate) fn settle(&mut self, now: core::time::Duration, forwarding: bool) {
+    pub(crate) fn settle(&mut self, now: Duration, forwarding: bool) {
         if !self.flush.is_empty() {
             let before = Burst::last();
             let mut wrote = false;
@@ -118,13 +121,32 @@ impl Effects {
                 Signal::Samples(queue) => queue.signal(),
                 Signal::Queries(queue) => queue.signal(),
                 Signal::Replies(queue) => queue.signal(),
+                Signal::Misses(queue) => queue.signal(),
             }
         }
         self.garbage.clear();
     }
 
+    /// Dropped once the lock is released.
+    pub(crate) fn garbage(&mut self, garbage: Garbage) {
+        self.garbage.push(garbage);
+    }
+
+    /// Waits for everything that is over its bound, each link at most so long.
+    pub(crate) async fn wait_all(&mut self, patience: Duration) {
+        for wait in self.waits.drain(..) {
+            match wait {
+                Wait::Link(link, priority) => link.wait_space(priority, patience).await,
+                Wait::Samples(queue) => queue.wait_space().await,
+                Wait::Queries(queue) => queue.wait_space().await,
+                Wait::Replies(queue) => queue.wait_space().await,
+                Wait::Misses(queue) => queue.wait_space().await,
+            }
+        }
+    }
+
     /// The consumer of `queue` is told once the lock is released.
-    fn signal(&mut self, signal: Signal) {
+    pub(crate) fn signal(&mut self, signal: Signal) {
         // What arrives together mostly goes to the same queue.
         if self.signals.last() != Some(&signal) {
             self.signals.push(signal);
@@ -137,16 +159,17 @@ pub(crate) enum Heard {
     /// It has told what it had to tell at first.
     Ready(ZenohId),
     /// Time stamps of its clock lie too far in the future; they came from a neighbour, or from here.
-    Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: core::time::Duration, dropped: bool },
+    Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: Duration, dropped: bool },
     /// A neighbour told of it.
     Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
 }
 
 /// A queue whose consumer has to be told.
-enum Signal {
+pub(crate) enum Signal {
     Samples(Arc<Queue<Sample>>),
     Queries(Arc<Queue<Query>>),
     Replies(Arc<Queue<Reply>>),
+    Misses(Arc<Queue<Miss>>),
 }
 
 impl PartialEq for Signal {
@@ -155,6 +178,7 @@ impl PartialEq for Signal {
             (Self::Samples(a), Self::Samples(b)) => Arc::ptr_eq(a, b),
             (Self::Queries(a), Self::Queries(b)) => Arc::ptr_eq(a, b),
             (Self::Replies(a), Self::Replies(b)) => Arc::ptr_eq(a, b),
+            (Self::Misses(a), Self::Misses(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -162,11 +186,14 @@ impl PartialEq for Signal {
 
 /// Dropped outside of the lock: dropping a query talks to the core.
 #[allow(dead_code, reason = "held for its drop")]
-enum Garbage {
+pub(crate) enum Garbage {
     Sample(Sample),
     Query(Query),
     Reply(Reply),
     Queries(Arc<Queue<Query>>),
+    Body(PushBody),
+    Publisher(Box<Publisher>),
+    Subscriber(Box<Subscriber>),
 }
 
 /// Something that is over its bound and deserves a wait.
@@ -175,6 +202,7 @@ pub(crate) enum Wait {
     Samples(Arc<Queue<Sample>>),
     Queries(Arc<Queue<Query>>),
     Replies(Arc<Queue<Reply>>),
+    Misses(Arc<Queue<Miss>>),
 }
 
 /// Who is on the other side of the API session.
@@ -230,6 +258,7 @@ pub(crate) struct Core {
     pub(crate) samples: HashMap<EntityId, Arc<Queue<Sample>>>,
     pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
     pub(crate) gets: HashMap<GetId, Replies>,
+    pub(crate) advanced: Advanced,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
     pub(crate) connectivity: Connectivity,
     /// What was counted by what is there no more.
@@ -254,6 +283,7 @@ impl Core {
             samples: HashMap::new(),
             queries: HashMap::new(),
             gets: HashMap::new(),
+            advanced: Advanced::default(),
             matching: HashMap::new(),
             connectivity: Connectivity::new(one_link),
             past: Past::default(),
@@ -303,11 +333,11 @@ impl Core {
         reliability: Reliability,
         effects: &mut Effects,
     ) -> Result<(), Option<CloseReason>> {
-        let Self { api, side, samples, .. } = self;
+        let Self { api, side, samples, advanced, .. } = self;
         match side {
             Side::Client(_) => {
                 if let NetworkMessage::Push(push) = message {
-                    let mut sink = ToSubscribers { samples, effects };
+                    let mut sink = ToSubscribers { now, samples, advanced, effects };
                     api.handle_push_to(now, push, reliability, |id, sample| sink.sample(id, sample));
                 }
                 Ok(())
@@ -320,7 +350,7 @@ impl Core {
                             send(link, message, reliability, effects);
                         }
                     } else if let NetworkMessage::Push(push) = message {
-                        let mut sink = ToSubscribers { samples, effects };
+                        let mut sink = ToSubscribers { now, samples, advanced, effects };
                         api.handle_push_to(now, push, reliability, |id, sample| sink.sample(id, sample));
                     }
                 });
@@ -337,8 +367,8 @@ impl Core {
         publication: Publication,
         effects: &mut Effects,
     ) -> Result<Published, SessionError> {
-        let Self { api, side, samples, .. } = self;
-        let subscribers = ToSubscribers { samples, effects };
+        let Self { api, side, samples, advanced, .. } = self;
+        let subscribers = ToSubscribers { now, samples, advanced, effects };
         api.put_to(now, publication, &mut Outwards { now, side, subscribers })
     }
 
@@ -352,8 +382,8 @@ impl Core {
         (reliability, destination): (Reliability, Locality),
         effects: &mut Effects,
     ) -> Result<Published, SessionError> {
-        let Self { api, side, samples, .. } = self;
-        let subscribers = ToSubscribers { samples, effects };
+        let Self { api, side, samples, advanced, .. } = self;
+        let subscribers = ToSubscribers { now, samples, advanced, effects };
         let mut sink = Outwards { now, side, subscribers };
         api.put_message_to(now, key, message, reliability, destination, &mut sink)
     }
@@ -367,8 +397,8 @@ impl Core {
         body: PushBody,
         effects: &mut Effects,
     ) -> Result<Published, SessionError> {
-        let Self { api, side, samples, .. } = self;
-        let subscribers = ToSubscribers { samples, effects };
+        let Self { api, side, samples, advanced, .. } = self;
+        let subscribers = ToSubscribers { now, samples, advanced, effects };
         api.publish_to(now, publisher, body, &mut Outwards { now, side, subscribers })
     }
 
@@ -382,9 +412,10 @@ impl Core {
             self.api.take_events(&mut events);
             let mut quiet = events.is_empty();
             for event in events.drain(..) {
-                self.dispatch(event, effects);
+                self.dispatch(now, event, effects);
             }
             self.events = events;
+            quiet &= !self.ask_caches(now, effects);
 
             self.api.take_transmits(&mut self.from_api);
             quiet &= self.from_api.is_empty();
@@ -424,10 +455,11 @@ impl Core {
         }
     }
 
-    fn dispatch(&mut self, event: Event, effects: &mut Effects) {
+    fn dispatch(&mut self, now: Now, event: Event, effects: &mut Effects) {
         match event {
             Event::Sample { subscriber, sample } => {
-                ToSubscribers { samples: &self.samples, effects }.sample(subscriber, sample);
+                let Self { samples, advanced, .. } = self;
+                ToSubscribers { now, samples, advanced, effects }.sample(subscriber, sample);
             }
             Event::Query {
                 queryable,
@@ -463,6 +495,8 @@ impl Core {
                     if pushed == Pushed::Over {
                         effects.waits.push(Wait::Replies(replies.queue.clone()));
                     }
+                } else {
+                    self.advanced.handle_reply(now, get, reply.result.ok(), effects);
                 }
             }
             Event::GetDone { get, reason } => {
@@ -471,6 +505,8 @@ impl Core {
                     let _ = replies.done.set(reason);
                     self.past.replies_dropped += replies.queue.dropped();
                     replies.queue.close();
+                } else {
+                    self.advanced.handle_done(now, get, reason, effects);
                 }
             }
             Event::Matching { entity, matching } => {
@@ -488,8 +524,11 @@ impl Core {
         }
     }
 
-    /// What data may have made the node say.
-    pub(crate) fn hear(&mut self, effects: &mut Effects) {
+    /// What data may have made the node say, and what is missing of it.
+    pub(crate) fn hear(&mut self, now: Now, effects: &mut Effects) {
+        if self.advanced.wants() {
+            self.pump(now, effects);
+        }
         if let Side::Node(side) = &mut self.side {
             side.hear(effects);
         }
@@ -536,17 +575,18 @@ impl Core {
     }
 
     /// The next time at which a machine wants to be turned.
-    pub(crate) fn poll_timeout(&self) -> Option<core::time::Duration> {
+    pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         let node = match &self.side {
             Side::Client(_) => None,
             Side::Node(side) => side.node.poll_timeout(),
         };
-        [self.api.poll_timeout(), node].into_iter().flatten().min()
+        [self.api.poll_timeout(), self.advanced.poll_timeout(), node].into_iter().flatten().min()
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Now, effects: &mut Effects) {
         self.api.handle_timeout(now);
         self.pump(now, effects);
+        self.advanced_timeouts(now, effects);
         if let Side::Node(side) = &mut self.side {
             side.node.handle_timeout(now);
         }
@@ -560,25 +600,34 @@ const NOTHING: NetworkMessage =
 
 /// Samples into the queues of their subscribers.
 struct ToSubscribers<'a> {
+    now: Now,
     samples: &'a HashMap<EntityId, Arc<Queue<Sample>>>,
+    advanced: &'a mut Advanced,
     effects: &'a mut Effects,
 }
 
 impl ToSubscribers<'_> {
     #[inline]
     fn sample(&mut self, subscriber: EntityId, sample: Sample) {
-        let Some(queue) = self.samples.get(&subscriber) else { return };
-        let (pushed, out) = queue.push(sample);
-        let effects = &mut *self.effects;
-        effects.garbage.extend(out.into_iter().map(Garbage::Sample));
-        if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
-            effects.signals.push(Signal::Samples(queue.clone()));
+        match self.samples.get(&subscriber) {
+            Some(queue) => give(queue, sample, self.effects),
+            None => self.advanced.handle_sample(self.now, subscriber, sample, self.effects),
         }
-        if pushed == Pushed::Over
-            && !matches!(effects.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
-        {
-            effects.waits.push(Wait::Samples(queue.clone()));
-        }
+    }
+}
+
+/// A sample into a queue.
+#[inline]
+pub(crate) fn give(queue: &Arc<Queue<Sample>>, sample: Sample, effects: &mut Effects) {
+    let (pushed, out) = queue.push(sample);
+    effects.garbage.extend(out.into_iter().map(Garbage::Sample));
+    if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
+        effects.signals.push(Signal::Samples(queue.clone()));
+    }
+    if pushed == Pushed::Over
+        && !matches!(effects.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
+    {
+        effects.waits.push(Wait::Samples(queue.clone()));
     }
 }
 

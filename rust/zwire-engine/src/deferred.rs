@@ -106,6 +106,7 @@ impl Wait {
             Self::Samples(queue) => queue.wait_space().await,
             Self::Queries(queue) => queue.wait_space().await,
             Self::Replies(queue) => queue.wait_space().await,
+            Self::Misses(queue) => queue.wait_space().await,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     config::{Budget, LinkOptions, NodeConfig, Target},
     connectivity::{LinkEnd, LinkInfo},
     contacts::Contact,
-    core::{Effects, Side, Wait},
+    core::{Effects, Side},
     error::{ConnectReason, Error},
     establish::{self, Established},
     io::{Bound, Incoming, Io, Listener, PROTOCOLS},
@@ -313,16 +313,7 @@ async fn receive_loop(
         if any {
             let shared = shared.upgrade()?;
             shared.settle(&mut effects);
-            for wait in effects.waits.drain(..) {
-                match wait {
-                    Wait::Link(to, priority) => {
-                        to.wait_space(priority, patience(&shared.config)).await;
-                    }
-                    Wait::Samples(queue) => queue.wait_space().await,
-                    Wait::Queries(queue) => queue.wait_space().await,
-                    Wait::Replies(queue) => queue.wait_space().await,
-                }
-            }
+            effects.wait_all(patience(&shared.config)).await;
         }
         if let Some(reason) = end {
             return reason;

@@ -106,6 +106,15 @@ pub enum Error {
     /// It has to wait first, and the caller must not; see [`crate::deferred`].
     #[error("this would have to wait")]
     WouldBlock,
+    /// The samples of an advanced publisher would have nothing that tells them apart.
+    #[error(
+        "a cache without sample_miss_detection tells samples apart by their times, and this session gives none: \
+         set timestamping/enabled, or sample_miss_detection"
+    )]
+    NoTimestamps,
+    /// A key expression leaves no room for what has to be declared beside it.
+    #[error("nothing can be declared beside this key: {0}")]
+    Key(#[from] zwire_proto::zenoh::keyexpr::KeyExprError),
     /// A command that a machine refused.
     #[error(transparent)]
     Command(#[from] zwire_proto::zenoh::session::SessionError),

@@ -7,6 +7,7 @@
 //! runs under none of them.
 
 mod admin;
+mod advanced;
 mod burst;
 pub mod clock;
 pub mod config;
@@ -44,6 +45,7 @@ pub mod zmtp;
 pub mod zre;
 
 pub use crate::core::Replies;
+pub use advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions};
 pub use config::Config;
 pub use error::{ConnectReason, Error};
 pub use query::{InboundQuery, Query};

@@ -8,7 +8,7 @@ use crate::{
     clock,
     config::{NodeConfig, Target},
     connectivity::{LinkEnd, LinkInfo},
-    core::{Effects, Side, Wait},
+    core::{Effects, Side},
     driver,
     error::{ConnectReason, Error},
     io::{Group, Io, group_of},
@@ -256,14 +256,7 @@ impl Ears {
     async fn settle(&self, effects: &mut Effects) -> Option<()> {
         let shared = self.shared.upgrade()?;
         shared.settle(effects);
-        for wait in effects.waits.drain(..) {
-            match wait {
-                Wait::Link(to, priority) => to.wait_space(priority, driver::patience(&shared.config)).await,
-                Wait::Samples(queue) => queue.wait_space().await,
-                Wait::Queries(queue) => queue.wait_space().await,
-                Wait::Replies(queue) => queue.wait_space().await,
-            }
-        }
+        effects.wait_all(driver::patience(&shared.config)).await;
         Some(())
     }
 

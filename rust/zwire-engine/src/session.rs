@@ -237,7 +237,7 @@ impl Session {
         })
     }
 
-    fn command<R>(
+    pub(crate) fn command<R>(
         &self,
         interrupted: &mut dyn FnMut() -> bool,
         f: impl FnOnce(&mut Core, Now, &mut Effects) -> Result<R, Error>,
@@ -249,12 +249,16 @@ impl Session {
         Ok(result)
     }
 
-    fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+    pub(crate) fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
         // Declarations are few and travel on Control: they never wait.
         self.command(&mut || false, |core, now, effects| {
             effects.told = true;
             f(core, now)
         })
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The entry of `qos/publication` for a key: the first that includes it.
@@ -264,7 +268,7 @@ impl Session {
     }
 
     /// What `qos/publication` says of a publication on `key` takes the place of what was asked for.
-    fn overwrite(&self, key: &KeyExpr, qos: &mut Qos, how: (&mut Reliability, &mut Locality)) {
+    pub(crate) fn overwrite(&self, key: &KeyExpr, qos: &mut Qos, how: (&mut Reliability, &mut Locality)) {
         let Some(rule) = self.publication_rule(key) else { return };
         *qos = overwritten(*qos, rule);
         if let Some(reliability) = rule.reliability {
@@ -275,12 +279,12 @@ impl Session {
         }
     }
 
-    fn bounds(&self, handler: Handler) -> Bounds {
+    pub(crate) fn bounds(&self, handler: Handler) -> Bounds {
         bounds(&self.shared.config.zwire.handler, handler)
     }
 
     /// The queue of a subscriber or queryable.
-    fn queue<T: Weigh>(&self, what: &str, key: &KeyExpr, handler: Handler) -> Arc<Queue<T>> {
+    pub(crate) fn queue<T: Weigh>(&self, what: &str, key: &KeyExpr, handler: Handler) -> Arc<Queue<T>> {
         let bounds = self.bounds(handler);
         match handler {
             Handler::Ring(_) => Queue::new(bounds),
@@ -389,6 +393,7 @@ impl Session {
             core.api.undeclare(now, id)?;
             core.pump(now, effects);
             core.forget(id, effects);
+            core.undeclare_advanced(now, id, effects);
             Ok(())
         })
     }

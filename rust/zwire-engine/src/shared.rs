@@ -213,7 +213,7 @@ impl Shared {
                     break;
                 }
             }
-            core.hear(effects);
+            core.hear(now, effects);
             self.finish_dropped(&mut core, now, effects);
             self.arm(&core);
         }
@@ -371,6 +371,7 @@ impl Shared {
                 Wait::Samples(queue) => queue.wait_space_blocking(),
                 Wait::Queries(queue) => queue.wait_space_blocking(),
                 Wait::Replies(queue) => queue.wait_space_blocking(),
+                Wait::Misses(queue) => queue.wait_space_blocking(),
             }
         }
         Ok(())
@@ -433,6 +434,7 @@ impl Shared {
             for (_, replies) in core.gets.drain() {
                 replies.queue.close();
             }
+            core.advanced.close(effects);
             core.connectivity.close();
             core.links()
         });

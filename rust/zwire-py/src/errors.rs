@@ -78,9 +78,11 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Runtime { .. } => PyRuntimeError::new_err(message),
         Error::Closed => raise(session_closed(py), message, None),
-        Error::Forked { .. } | Error::NotStarted | Error::Started | Error::Undeclared { .. } => {
-            raise(usage_error(py), message, None)
-        }
+        Error::Forked { .. }
+        | Error::NotStarted
+        | Error::Started
+        | Error::NoTimestamps
+        | Error::Undeclared { .. } => raise(usage_error(py), message, None),
         Error::WouldBlock => PyBlockingIOError::new_err(message),
         Error::Config(error) => config(py, error),
         Error::Endpoint(_) => raise(invalid_value(py), message, None),
@@ -103,6 +105,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         }
         // The check that asked to stop has an exception pending, which its caller raises instead.
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
+        Error::Key(error) => key_expr(py, error),
         Error::Command(error) => command(py, error),
         Error::Node(error) => node(py, error),
         _ => raise(transport_error(py), message, None),

@@ -1,5 +1,8 @@
 //! The compiled Python module `zwire._zwire`.
 
+mod advanced;
+mod advanced_publisher;
+mod advanced_subscriber;
 mod arrow;
 mod calling;
 mod config;
@@ -56,6 +59,9 @@ mod _zwire {
 
     #[pymodule_export]
     use crate::{
+        advanced::{CacheConfig, HistoryConfig, MissDetectionConfig, PyMiss, RecoveryConfig, RepliesConfig},
+        advanced_publisher::{AdvancedPublisher, declare_advanced_publisher},
+        advanced_subscriber::{AdvancedSubscriber, SampleMissListener, declare_advanced_subscriber},
         arrow::{ArrowBatch, PutSummary, put_batch},
         config::{PyConfig, config_defaults},
         decode::Decoder,

@@ -49,6 +49,16 @@ impl Subscriber {
         })
     }
 
+    /// The end of a `with` block.
+    pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Fails when it was undeclared.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.check(py)
+    }
+
     fn channel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handler>> {
         channel(py, &self.handler)
     }
@@ -118,30 +128,30 @@ impl Subscriber {
         _args: &Bound<'_, PyAny>,
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        self.declared.exit(py)
+        self.exit(py)
     }
 
     /// Its id.
     #[getter]
-    fn id(&self) -> PyEntityGlobalId {
+    pub(crate) fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
     /// What it subscribes to.
     #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
+    pub(crate) fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
     /// The channel, or what was given with the callback.
     #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+    pub(crate) fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
     /// How many samples were dropped because the handler was full.
     #[getter]
-    fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
@@ -160,29 +170,34 @@ impl Subscriber {
     /// Waits until all neighbours know of it: what they send from then on can arrive. With a timeout in
     /// seconds, `TimedOut` when it is over.
     #[pyo3(signature = (timeout=None))]
-    fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    pub(crate) fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
     }
 
     /// Ends the subscription. A second time is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }
 
     /// The next sample, or None if there is none right now.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    pub(crate) fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
     /// The next sample, waited for. With a timeout in seconds, `TimedOut` when it is over.
     #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)
     }
 
     /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
     #[pyo3(signature = (max_items, timeout=None))]
-    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
+    pub(crate) fn recv_many(
+        &self,
+        py: Python<'_>,
+        max_items: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
         self.channel(py)?.get().recv_many(py, max_items, timeout)
     }
 
@@ -193,7 +208,12 @@ impl Subscriber {
     /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the
     /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
-    fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn recv_batch(
+        &self,
+        py: Python<'_>,
+        max_rows: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
         let channel = self.channel(py)?;
         self.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
             // What has arrived before the end can still be taken.
@@ -203,7 +223,7 @@ impl Subscriber {
         crate::arrow::recv_batch(py, &self.queue, max_rows, timeout, failed)
     }
 
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.iter()
     }
 }

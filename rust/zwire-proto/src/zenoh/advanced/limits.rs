@@ -14,9 +14,11 @@ pub const MAX_PENDING: usize = 1 << 16;
 /// Most bytes that they may have.
 pub const MAX_PENDING_BYTES: usize = 64 << 20;
 
-/// How often the same samples are asked for. An answer may be lost, in part or as a whole, wherever the
-/// samples themselves were.
+/// How often the same samples are asked for in vain. Where samples are lost, parts of answers are, too.
 pub const MAX_ATTEMPTS: u32 = 3;
+
+/// How often, if no answer ends: then questions and answers are lost, and nothing is known of the cache.
+pub const MAX_UNANSWERED: u32 = 9;
 
 /// When what nobody has but a heartbeat tells of is asked for again. The heartbeat may have overtaken it.
 pub const RETRY_AFTER: Duration = Duration::from_millis(100);

@@ -13,7 +13,7 @@ use std::{
 use super::{
     heartbeat::decode_heartbeat,
     keys::{self, Declared, Source},
-    limits::{MAX_ATTEMPTS, MIN_PERIOD, RETRY_AFTER, RETRY_WITHOUT_LINK, STATE_LIFE},
+    limits::{MAX_ATTEMPTS, MAX_UNANSWERED, MIN_PERIOD, RETRY_AFTER, RETRY_WITHOUT_LINK, STATE_LIFE},
     stamped::{Clock, Fate, Line},
     types::{Answered, Ask, AskId, Miss, Output, Recovery, SubscriberConfig},
     window::Window,
@@ -443,9 +443,10 @@ impl Subscriber {
             if how == Answered::NotAsked {
                 return self.retry(source, now.mono + RETRY_WITHOUT_LINK);
             }
-            window.attempts += 1;
+            // An answer weighs more than none.
+            window.attempts += if how == Answered::Fully { MAX_UNANSWERED / MAX_ATTEMPTS } else { 1 };
         }
-        if window.attempts >= MAX_ATTEMPTS {
+        if window.attempts >= MAX_UNANSWERED {
             window.attempts = 0;
             self.give_up_before(source, to);
         } else if window.attempts > 0 && !window.is_holding() {

@@ -25,7 +25,7 @@ pub(super) struct Window {
     pub(super) histories: u32,
     /// The question for what is missing that is not answered.
     pub(super) ask: Option<AskId>,
-    /// How often what is missing first was asked for.
+    /// How often what is missing first was asked for in vain; an answer counts more than none.
     pub(super) attempts: u32,
     /// When it is asked for again.
     pub(super) retry_at: Option<Duration>,
