@@ -65,6 +65,29 @@ LINKS = {
     )
 }
 
+# Shapes of links, each with one pair of each kind; the first release does not know them.
+SHAPES = {
+    link.name: link
+    for link in (
+        Link("quic-one", "quic/localhost:{port}?multistream=0", transport=socket.SOCK_DGRAM, tls="server"),
+        Link("quic-ms", "quic/localhost:{port}?multistream=1", transport=socket.SOCK_DGRAM, tls="server"),
+        Link("quic-mr", "quic/localhost:{port}?mixed_rel=1", transport=socket.SOCK_DGRAM, tls="server"),
+        Link(
+            "quic-mr-one",
+            "quic/localhost:{port}?mixed_rel=1;multistream=0",
+            transport=socket.SOCK_DGRAM,
+            tls="server",
+        ),
+        Link(
+            "quic-rel0",
+            "quic/localhost:{port}?rel=0",
+            transport=socket.SOCK_DGRAM,
+            tls="server",
+            reliable=False,
+        ),
+    )
+}
+
 # A group of multicast has no opener and no listener. It needs a network: loopback has no multicast.
 GROUP = "udp/224.0.0.229:{port}#iface=eth0"
 # Members show themselves as often (ms); the default is 2.5 s.
@@ -171,7 +194,7 @@ class Pool:
     @contextlib.contextmanager
     def relayed(self, cell, **options):
         """A relay to where the listener of this cell will be."""
-        with Relay(free_port(LINKS[cell.link].transport), **options) as relay:
+        with Relay(free_port((LINKS | SHAPES)[cell.link].transport), **options) as relay:
             yield relay
 
     def settings(self, link, mode, listen=(), connect=()):
@@ -203,7 +226,7 @@ class Meeting:
 
     def __init__(self, pool, cell, ours, theirs, relay=None):
         self.cell = cell
-        self.link = LINKS[cell.link]
+        self.link = (LINKS | SHAPES)[cell.link]
         self.nodes = (ours, theirs)
         ours.role, theirs.role = cell.ours, cell.theirs
         ours.word, theirs.word = "ours", "theirs"

@@ -9,10 +9,10 @@ import pytest
 
 from interop.certificates import Authority
 from interop.harness import ECLIPSE, OLD, ZWIRE, eventually, random_bytes, reached, shown
-from interop.matrix import LINKS, Cell, Meeting, Pool, cells
+from interop.matrix import LINKS, SHAPES, Cell, Meeting, Pool, cells
 
-# What the first release of the line is met in: all pairs over TCP, one pair of each kind over the rest.
-OLD_PAIRS = {("client", "router"), ("router", "client"), ("peer", "peer")}
+# One pair of each kind. The first release of the line is met in all pairs over TCP, in these over the rest.
+PAIRS = {("client", "router"), ("router", "client"), ("peer", "peer")}
 
 BLOCK = {"congestion_control": "BLOCK"}
 
@@ -25,7 +25,7 @@ def pool(tmp_path_factory):
     pool.end()
 
 
-@pytest.mark.parametrize("cell", cells(LINKS), ids=str)
+@pytest.mark.parametrize("cell", [*cells(LINKS), *cells(SHAPES, roles=PAIRS)], ids=str)
 def test_a_cell(pool, cell):
     with pool.peers(ZWIRE, ECLIPSE) as (ours, theirs):
         pair = Meeting(pool, cell, ours, theirs)
@@ -121,7 +121,7 @@ def alive(pair):
 
 
 def old_cells():
-    return [*cells(["tcp"], OLD), *cells([link for link in LINKS if link != "tcp"], OLD, OLD_PAIRS)]
+    return [*cells(["tcp"], OLD), *cells([link for link in LINKS if link != "tcp"], OLD, PAIRS)]
 
 
 @pytest.mark.parametrize("cell", old_cells(), ids=str)

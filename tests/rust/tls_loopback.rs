@@ -3,17 +3,14 @@
 mod links;
 
 use links::{
-    QUIET, Scratch, WAIT, carries_everything, client, eventually, hub, key, never, next, put, settled,
-    try_client, try_open,
+    Authority, QUIET, WAIT, carries_everything, client, eventually, hub, key, never, next, put, settled,
+    slow_path, try_client, try_open,
 };
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    date_time_ymd,
-};
+use rcgen::{CertificateParams, date_time_ymd};
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpStream, UdpSocket},
+    net::TcpStream,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,63 +23,6 @@ use zwire_proto::zenoh::{
     session::Publication,
     wire::{PushBody, Put},
 };
-
-/// An authority and the certificates that it makes, in a directory of the test.
-struct Authority {
-    scratch: Scratch,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let scratch = Scratch::new(name);
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        fs::write(scratch.0.join("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
-        Self { scratch, issuer: Issuer::new(params, key) }
-    }
-
-    fn path(&self, file: &str) -> String {
-        self.scratch.0.join(file).display().to_string()
-    }
-
-    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) {
-        let mut params =
-            CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.scratch.0.join(format!("{name}.pem")), certificate.pem()).unwrap();
-        fs::write(self.scratch.0.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
-
-    /// Settings of a listener with that certificate.
-    fn listener(&self, name: &str, extra: &str) -> String {
-        format!(
-            "transport: {{link: {{tls: {{root_ca_certificate: '{}', listen_certificate: '{}', \
-             listen_private_key: '{}', {extra}}}}}}}",
-            self.path("ca.pem"),
-            self.path(&format!("{name}.pem")),
-            self.path(&format!("{name}.key")),
-        )
-    }
-
-    /// Settings of somebody who connects.
-    fn connector(&self, extra: &str) -> String {
-        format!("transport: {{link: {{tls: {{root_ca_certificate: '{}', {extra}}}}}}}", self.path("ca.pem"))
-    }
-
-    /// Shows that certificate when connecting.
-    fn shows(&self, name: &str) -> String {
-        let (certificate, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
-        format!("enable_mtls: true, connect_certificate: '{certificate}', connect_private_key: '{key}'")
-    }
-}
 
 const EXPIRED: fn(&mut CertificateParams) = |params| {
     params.not_before = date_time_ymd(2020, 1, 1);
@@ -358,46 +298,6 @@ fn expires(protocol: &str) {
     }
     assert!(!lasting_link.is_closed(), "nobody asked for that");
     put(&lasting, "links/x", b"still here".to_vec());
-}
-
-/// Carries datagrams to `to` at 20 Mbit/s behind a queue of 50 ms, and what comes back at once.
-fn slow_path(to: SocketAddr) -> SocketAddr {
-    const RATE: f64 = 2.5e6;
-    const QUEUE: Duration = Duration::from_millis(50);
-    let near = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
-    let far = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
-    far.connect(to).unwrap();
-    let address = near.local_addr().unwrap();
-    let (sender, queue) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
-    let (out, back, home) = (far.clone(), far, near.clone());
-    // All of them end with the process.
-    std::thread::spawn(move || {
-        for (at, datagram) in queue {
-            std::thread::sleep(at.saturating_duration_since(Instant::now()));
-            // The other side may be gone.
-            let _ = out.send(&datagram);
-        }
-    });
-    std::thread::spawn(move || {
-        let (mut buf, mut free, mut known) = ([0; 65_536], Instant::now(), false);
-        while let Ok((len, from)) = near.recv_from(&mut buf) {
-            if !core::mem::replace(&mut known, true) {
-                let (back, home) = (back.clone(), home.clone());
-                std::thread::spawn(move || {
-                    let mut buf = [0; 65_536];
-                    while let Ok(len) = back.recv(&mut buf) {
-                        let _ = home.send_to(&buf[..len], from);
-                    }
-                });
-            }
-            let start = free.max(Instant::now());
-            if start <= Instant::now() + QUEUE {
-                free = start + Duration::from_secs_f64(len as f64 / RATE);
-                let _ = sender.send((free, buf[..len].to_vec()));
-            }
-        }
-    });
-    address
 }
 
 /// What QUIC has taken goes out in order: it must not take more than the network does.

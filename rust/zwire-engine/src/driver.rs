@@ -28,8 +28,8 @@ use tokio::{sync::Notify, task::AbortHandle};
 use zwire_proto::zenoh::{
     Remote, WhatAmI, ZenohId,
     link::{
-        Acceptor, Credentials, HandshakeConfig, HandshakeError, LinkRx, LinkTx, Opener, Progress, QosLink,
-        RxConfig, StreamFramer, TxConfig,
+        Acceptor, Credentials, HandshakeConfig, HandshakeError, LinkParams, LinkRx, LinkTx, Opener, Progress,
+        QosLink, RxConfig, StreamFramer, TxConfig,
     },
     node::{FaceId, FaceKind},
     wire::{CloseReason, Resolution},
@@ -42,6 +42,9 @@ const READ_BYTES: usize = 256 * 1024;
 /// not read from the source, and a source that blocks gives us up after its own `wait_before_close`,
 /// which is the same 5 s by default: we have to be faster, or the innocent link is the one that dies.
 const FORWARDING_PATIENCE: f64 = 0.6;
+
+/// Largest batch that comes as a datagram beside streams: what other implementations have is 1.2 KB.
+const DATAGRAM_BATCH: u16 = 2048;
 
 /// Pause after an accept error, as the reference: the table of descriptors may be full.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -103,18 +106,19 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
         TxConfig { bytes_per_priority: usize::MAX, keep_alive: config.link.keep_alive },
         clock::now(),
     );
+    // What comes beside a stream has batches whose size nobody has agreed on.
+    let beside = io.ways().and_then(|ways| ways.best_effort).map_or(0, |_| DATAGRAM_BATCH);
+    let received = LinkParams { batch_size: params.batch_size.max(beside), ..params.clone() };
     let rx = LinkRx::new(
-        &params,
+        &received,
         RxConfig {
             max_message_size: config.link.max_message_size,
             reassembly_bytes: reassembly_bytes(config),
         },
         clock::now(),
     );
-    let framer = StreamFramer::new(&params);
-    if params.low_latency {
-        io.set_low_latency();
-    }
+    let framer = StreamFramer::new(&received);
+    io.set_open(params.low_latency);
     let remote = params.remote;
     let link = Link::new(io, params, tx, &policy, tap)?;
     let mut effects = Effects::default();
@@ -159,6 +163,7 @@ pub(crate) fn link_policy(config: &NodeConfig) -> LinkPolicy {
         lane_bytes: config.link.queue_size.map(|batches| lane_bytes(config, batches)),
         batching: config.link.batching,
         time_limit: config.link.batching_time_limit,
+        keep_alive: config.link.keep_alive,
     }
 }
 
@@ -243,7 +248,8 @@ async fn receive_loop(
     let mut effects = Effects::default();
     let sleep = tokio::time::sleep(Duration::ZERO);
     tokio::pin!(sleep);
-    let mut armed = false;
+    let (mut armed, mut closed) = (false, false);
+    let several = link.io().ways().is_some();
     let (read_bytes, most, mut share) = {
         let shared = shared.upgrade()?;
         let read_bytes = shared.config.link.rx_buffer_size.max(READ_BYTES);
@@ -285,7 +291,11 @@ async fn receive_loop(
                 match &progress {
                     Ok(Progress::Closed(reason)) => {
                         link.note_end(LinkEnd::ByPeer(*reason));
-                        end = Some(None);
+                        closed = true;
+                        // What came before it by another way is read before that ends.
+                        if !several {
+                            end = Some(None);
+                        }
                     }
                     Err(error) => {
                         tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
@@ -332,6 +342,7 @@ async fn receive_loop(
                     link.tap_received(&buf[before..]);
                     break;
                 }
+                Err(_) if closed => return None,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {

@@ -7,6 +7,8 @@
 //! batch is worth a write or the batching time limit is over. What the socket does not take is left
 //! to the link's task.
 
+mod ways;
+
 use crate::{
     burst::Burst,
     clock,
@@ -29,10 +31,14 @@ use std::{
     time::Instant,
 };
 use tokio::sync::Notify;
-use zwire_proto::zenoh::{
-    CongestionControl, Priority, Reliability,
-    link::{LinkParams, LinkTx},
-    wire::{CloseReason, NetworkMessage},
+use ways::Outlets;
+use zwire_proto::{
+    Now,
+    zenoh::{
+        CongestionControl, Priority, Reliability,
+        link::{LinkParams, LinkTx, TxConfig},
+        wire::{CloseReason, NetworkMessage},
+    },
 };
 
 /// A message that comes this long after the one before it is alone and goes out at once. A loop of
@@ -134,6 +140,50 @@ struct Tx {
     unflushed: bool,
     dead: bool,
     pace: Pace,
+    /// Where batches leave by more than one way.
+    outlets: Option<Outlets>,
+}
+
+impl Tx {
+    /// Whether somebody else writes, or nothing can be written.
+    fn is_taken(&self) -> bool {
+        self.busy
+            && self
+                .outlets
+                .as_ref()
+                .is_none_or(|outlets| !outlets.waiting || !outlets.can_go_on(&self.machine))
+    }
+
+    /// Bytes that wait in a lane.
+    fn queued(&self, lane: Priority) -> usize {
+        let best_effort = self.outlets.as_ref().and_then(|outlets| outlets.best_effort.as_ref());
+        self.machine.queued_bytes(lane) + best_effort.map_or(0, |machine| machine.queued_bytes(lane))
+    }
+
+    fn queued_total(&self) -> usize {
+        let best_effort = self.outlets.as_ref().and_then(|outlets| outlets.best_effort.as_ref());
+        self.machine.queued_total() + best_effort.map_or(0, LinkTx::queued_total)
+    }
+
+    fn is_idle(&self) -> bool {
+        let idle = |outlets: &Outlets| {
+            outlets.is_empty() && outlets.best_effort.as_ref().is_none_or(LinkTx::is_idle)
+        };
+        self.out.is_empty() && self.machine.is_idle() && self.outlets.as_ref().is_none_or(idle)
+    }
+
+    /// When a sender wants to be looked at.
+    fn poll_timeout(&self) -> Option<Duration> {
+        let best_effort = self.outlets.as_ref().and_then(|outlets| outlets.best_effort.as_ref());
+        [self.machine.poll_timeout(), best_effort.and_then(LinkTx::poll_timeout)].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        self.machine.handle_timeout(now);
+        if let Some(best_effort) = self.outlets.as_mut().and_then(|outlets| outlets.best_effort.as_mut()) {
+            best_effort.handle_timeout(now);
+        }
+    }
 }
 
 /// One established connection.
@@ -160,7 +210,10 @@ pub struct Link {
     blocked: [AtomicBool; Priority::COUNT],
     /// Droppable messages have waited for this lane in vain: until there is room again none does.
     weary: [AtomicBool; Priority::COUNT],
-    last_progress_us: AtomicU64,
+    /// When something was written last, by the way that it has left.
+    last_progress_us: [AtomicU64; Priority::COUNT],
+    /// Whether each priority has a way of its own.
+    by_priority: bool,
     /// How many wait for space in each lane.
     waiting: [AtomicUsize; Priority::COUNT],
     closed: AtomicBool,
@@ -178,6 +231,8 @@ pub struct LinkPolicy {
     pub batching: bool,
     /// How long a collected message may wait.
     pub time_limit: Duration,
+    /// Keep-alives per lease.
+    pub keep_alive: u32,
 }
 
 impl Link {
@@ -189,6 +244,13 @@ impl Link {
         tap: Option<TappedConnection>,
     ) -> io::Result<Arc<Self>> {
         let Ends { local, peer, addresses } = io.ends()?;
+        // The engine holds the bound, because a message that blocks waits outside of the machine.
+        let config = TxConfig { bytes_per_priority: usize::MAX, keep_alive: policy.keep_alive };
+        let outlets = io
+            .ways()
+            .map(|ways| Outlets::new(ways, &params, |params| LinkTx::new(params, config, clock::now())));
+        let by_priority = outlets.as_ref().is_some_and(|outlets| outlets.by_priority);
+        let machine = if by_priority { machine.with_separate_lanes() } else { machine };
         let pace = Pace::new();
         io.set_room(pace.room());
         Ok(Arc::new(Self {
@@ -211,6 +273,7 @@ impl Link {
                 unflushed: false,
                 dead: false,
                 pace,
+                outlets,
             }),
             tx_wake: Notify::new(),
             space: Condvar::new(),
@@ -220,7 +283,8 @@ impl Link {
             time_limit: policy.time_limit,
             blocked: Default::default(),
             weary: Default::default(),
-            last_progress_us: AtomicU64::new(0),
+            last_progress_us: Default::default(),
+            by_priority,
             waiting: Default::default(),
             closed: AtomicBool::new(false),
             close_wake: Notify::new(),
@@ -260,7 +324,7 @@ impl Link {
         if tx.dead {
             return Sent::Dropped;
         }
-        let over = tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
+        let over = tx.queued(lane) >= self.lane_bytes[lane as usize];
         if over {
             let drop = match qos.congestion() {
                 CongestionControl::Drop => true,
@@ -275,11 +339,16 @@ impl Link {
         } else {
             self.refresh_lane(lane);
         }
-        if tx.machine.push(message, reliability).is_err() {
+        let Tx { machine, outlets, .. } = &mut *tx;
+        let machine = match outlets.as_mut().and_then(|outlets| outlets.best_effort.as_mut()) {
+            Some(best_effort) if reliability == Reliability::BestEffort => best_effort,
+            _ => machine,
+        };
+        if machine.push(message, reliability).is_err() {
             drop_count(&self.stats.tx_dropped[lane as usize]);
             return Sent::Dropped;
         }
-        let full = tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
+        let full = tx.queued(lane) >= self.lane_bytes[lane as usize];
         drop(tx);
         self.stats.tx_messages[lane as usize].fetch_add(1, Ordering::Relaxed);
         match (over, full) {
@@ -295,14 +364,14 @@ impl Link {
         let mut tx = self.tx.lock();
         let alone = now.saturating_sub(tx.last_push) >= ALONE && !before.goes_on(now, tx.last_push);
         tx.last_push = now;
-        if tx.busy || tx.dead {
+        if tx.dead || tx.is_taken() {
             return false;
         }
         let write = match urgency {
             Urgency::Now => true,
             Urgency::Batch => alone || !self.batching,
             Urgency::Later => !self.batching,
-        } || tx.machine.queued_total() >= FLUSH_BYTES;
+        } || tx.queued_total() >= FLUSH_BYTES;
         if write {
             self.write_out(tx, ROUNDS);
         } else if tx.flush_at.is_none() {
@@ -321,6 +390,9 @@ impl Link {
 
     /// Writes until nothing is left, the socket is full, or `rounds` are over.
     fn write_out<'a>(&'a self, mut tx: parking_lot::MutexGuard<'a, Tx>, rounds: usize) {
+        if tx.outlets.is_some() {
+            return self.write_ways(tx, rounds);
+        }
         tx.busy = true;
         tx.flush_at = None;
         for _ in 0..rounds {
@@ -339,7 +411,7 @@ impl Link {
             tx.out = out;
             let (now, full) = (clock::mono(), matches!(result, Ok(false)));
             if written > 0 {
-                self.last_progress_us.store(micros(now), Ordering::Relaxed);
+                self.note_progress(0, now);
             }
             tx.unflushed = full;
             if let Some(room) = tx.pace.wrote(now, written, full) {
@@ -383,8 +455,17 @@ impl Link {
             tap.sent(&parts);
         }
         tx.out.extend(parts);
+        self.tell_waiting(tx);
+    }
+
+    fn note_progress(&self, way: usize, now: Duration) {
+        self.last_progress_us[way].store(micros(now), Ordering::Relaxed);
+    }
+
+    /// Tells those who wait for lanes that have room again.
+    fn tell_waiting(&self, tx: &Tx) {
         let roomy = |(lane, waiting): (&Priority, &AtomicUsize)| {
-            waiting.load(Ordering::Relaxed) > 0 && tx.machine.queued_bytes(*lane) <= self.low_water(*lane)
+            waiting.load(Ordering::Relaxed) > 0 && tx.queued(*lane) <= self.low_water(*lane)
         };
         if Priority::ALL.iter().zip(&self.waiting).any(roomy) {
             self.space.notify_all();
@@ -407,6 +488,7 @@ impl Link {
     pub(crate) async fn run_tx(self: Arc<Self>) {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
+        let several = self.tx.lock().outlets.is_some();
         loop {
             let (deadline, handed_over) = {
                 let mut tx = self.tx.lock();
@@ -416,11 +498,11 @@ impl Link {
                 let now = clock::mono();
                 let tick = (now < tx.awake_until).then(|| now + TICK);
                 tx.awake = tick.is_some() || tx.flush_at.is_some();
-                let keep_alive = tx.machine.poll_timeout();
-                let deadline = [keep_alive, tx.flush_at, tick].into_iter().flatten().min();
+                let deadline = [tx.poll_timeout(), tx.flush_at, tick].into_iter().flatten().min();
                 (deadline, core::mem::take(&mut tx.handed_over))
             };
-            if handed_over {
+            // By other ways something may be due meanwhile.
+            if handed_over && !several {
                 tokio::select! {
                     ready = self.io.writable() => if ready.is_err() { break },
                     () = self.closed() => break,
@@ -432,19 +514,31 @@ impl Link {
                 sleep.as_mut().reset(clock::instant(deadline));
             }
             tokio::select! {
-                () = self.tx_wake.notified() => {}
+                () = self.tx_wake.notified() => self.tx.lock().handed_over |= handed_over,
                 () = &mut sleep, if deadline.is_some() => {
                     let now = clock::now();
                     let mut tx = self.tx.lock();
                     let due = |at: Option<Duration>| at.is_some_and(|at| at <= now.mono);
-                    let alive = due(tx.machine.poll_timeout());
-                    tx.machine.handle_timeout(now);
+                    let alive = due(tx.poll_timeout());
+                    tx.handle_timeout(now);
+                    tx.handed_over |= handed_over;
                     if !alive && !due(tx.flush_at) {
                         // Only a look.
-                    } else if tx.busy {
+                    } else if tx.is_taken() {
                         tx.flush_at = None;
                     } else {
                         self.write_out(tx, ROUNDS);
+                    }
+                }
+                ready = self.io.writable(), if handed_over => {
+                    if ready.is_err() {
+                        break;
+                    }
+                    let mut tx = self.tx.lock();
+                    let busy = tx.busy;
+                    match &mut tx.outlets {
+                        Some(outlets) if busy && !outlets.waiting => outlets.again = true,
+                        _ => self.write_out(tx, usize::MAX),
                     }
                 }
                 () = self.closed() => break,
@@ -466,7 +560,7 @@ impl Link {
 
     fn lane_over(&self, tx: &Tx, priority: Priority) -> bool {
         let lane = self.lane(priority);
-        let over = !tx.dead && tx.machine.queued_bytes(lane) >= self.lane_bytes[lane as usize];
+        let over = !tx.dead && tx.queued(lane) >= self.lane_bytes[lane as usize];
         if !over {
             self.blocked[lane as usize].store(false, Ordering::Relaxed);
             self.refresh_lane(lane);
@@ -490,7 +584,7 @@ impl Link {
     /// Whether somebody who waits for the lane has to go on waiting.
     fn lane_tight(&self, tx: &Tx, priority: Priority) -> bool {
         let lane = self.lane(priority);
-        let tight = !tx.dead && tx.machine.queued_bytes(lane) > self.low_water(lane);
+        let tight = !tx.dead && tx.queued(lane) > self.low_water(lane);
         if !tight {
             self.blocked[lane as usize].store(false, Ordering::Relaxed);
         }
@@ -509,9 +603,9 @@ impl Link {
             if !self.lane_tight(&self.tx.lock(), priority) {
                 break;
             }
-            let deadline = self.stuck_at(start, limit);
+            let deadline = self.stuck_at(start, priority, limit);
             if tokio::time::timeout_at(clock::instant(deadline), notified).await.is_err()
-                && clock::mono() >= self.stuck_at(start, limit)
+                && clock::mono() >= self.stuck_at(start, priority, limit)
             {
                 self.abandon();
                 break;
@@ -532,7 +626,7 @@ impl Link {
         let mut go_on = true;
         let mut tx = self.tx.lock();
         while self.lane_tight(&tx, priority) {
-            if clock::mono() >= self.stuck_at(start, limit) {
+            if clock::mono() >= self.stuck_at(start, priority, limit) {
                 drop(tx);
                 self.abandon();
                 break;
@@ -569,7 +663,7 @@ impl Link {
                     tracing::warn!(
                         target: crate::log::QUEUE,
                         peer = self.peer, zid = %self.params.remote.zid,
-                        priority = ?self.lane(priority), bytes = tx.machine.queued_bytes(self.lane(priority)),
+                        priority = ?self.lane(priority), bytes = tx.queued(self.lane(priority)),
                         "the queue of a link is full: messages that may be dropped are, until there is room"
                     );
                 }
@@ -580,8 +674,9 @@ impl Link {
         self.waiting[self.lane(priority) as usize].fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn stuck_at(&self, start: Duration, limit: Duration) -> Duration {
-        start.max(Duration::from_micros(self.last_progress_us.load(Ordering::Relaxed))) + limit
+    fn stuck_at(&self, start: Duration, priority: Priority, limit: Duration) -> Duration {
+        let way = if self.by_priority { self.lane(priority) as usize } else { 0 };
+        start.max(Duration::from_micros(self.last_progress_us[way].load(Ordering::Relaxed))) + limit
     }
 
     /// The peer does not drain: it is told so if it ever reads again, and the connection ends.
@@ -595,7 +690,7 @@ impl Link {
     /// Writes what is queued.
     pub(crate) fn flush(&self) {
         let tx = self.tx.lock();
-        if !tx.busy && !tx.dead {
+        if !tx.dead && !tx.is_taken() {
             self.write_out(tx, ROUNDS);
         }
     }
@@ -647,7 +742,7 @@ impl Link {
     pub(crate) fn lanes(&self) -> Vec<LaneReport> {
         let queued = {
             let tx = self.tx.lock();
-            Priority::ALL.map(|lane| tx.machine.queued_bytes(lane))
+            Priority::ALL.map(|lane| tx.queued(lane))
         };
         let all = self.params.qos;
         let lanes = Priority::ALL.into_iter().filter(|lane| all || *lane == Priority::Data);
@@ -669,7 +764,7 @@ impl Link {
             return;
         }
         tx.machine.close(reason);
-        if !tx.busy {
+        if !tx.is_taken() {
             self.write_out(tx, ROUNDS);
         }
     }
@@ -677,7 +772,7 @@ impl Link {
     /// Whether everything was written.
     pub(crate) fn is_flushed(&self) -> bool {
         let tx = self.tx.lock();
-        tx.dead || (tx.out.is_empty() && tx.machine.is_idle() && !tx.busy && self.io.is_delivered())
+        tx.dead || (tx.is_idle() && !tx.busy && self.io.is_delivered())
     }
 
     /// Ends both tasks. Idempotent.

@@ -1,6 +1,13 @@
 //! What the tests of links share.
 
 #![allow(dead_code, reason = "each test uses its part")]
+#![allow(unused_imports, reason = "each test uses its part")]
+
+mod authority;
+mod slow;
+
+pub(crate) use authority::Authority;
+pub(crate) use slow::slow_path;
 
 use std::{
     fs,

@@ -21,9 +21,6 @@ const BUFFERS: &[&str] = &["so_rcvbuf", "so_sndbuf"];
 /// Of multicast groups.
 const GROUP: &[&str] = &["join", "ttl"];
 
-/// Of QUIC.
-const QUIC: &[&str] = &["mixed_rel", "multistream"];
-
 fn is_group(endpoint: &Endpoint) -> bool {
     endpoint.address().parse().is_ok_and(|address: SocketAddr| address.ip().is_multicast())
 }
@@ -36,10 +33,38 @@ fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
         // Datagrams have these buffers, too.
         "tcp" | "udp" | "ws" => &[RULES, IP, BUFFERS],
         "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
-        "quic" => &[RULES, IP, BUFFERS, &TLS_CONFIG, QUIC],
+        "quic" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
         _ => &[RULES],
     };
     PROTOCOLS.contains(&protocol).then_some(known)
+}
+
+/// Whether something is done: no, yes, or if the other side does it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// `0`.
+    No,
+    /// `1`: there is no link without it.
+    Yes,
+    /// `auto`.
+    Auto,
+}
+
+impl Choice {
+    /// Whether doing it (`done`), or not doing it, is among what is wanted.
+    #[must_use]
+    pub fn allows(self, done: bool) -> bool {
+        self == Self::Auto || (self == Self::Yes) == done
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "0" => Some(Self::No),
+            "1" => Some(Self::Yes),
+            "auto" => Some(Self::Auto),
+            _ => None,
+        }
+    }
 }
 
 /// What the parameters of one endpoint ask of its link.
@@ -49,6 +74,10 @@ pub struct LinkOptions {
     pub priorities: Option<(Priority, Priority)>,
     /// `?rel=0|1`; absent means the nature of the link.
     pub reliability: Option<Reliability>,
+    /// `?multistream=0|1|auto`, of QUIC: a stream for each priority.
+    pub multistream: Option<Choice>,
+    /// `?mixed_rel=0|1|auto`, of QUIC: what is best effort goes as datagrams beside the streams.
+    pub mixed_rel: Option<Choice>,
     /// `#iface=name`: bind to this device (Linux).
     pub interface: Option<String>,
     /// `#bind=addr:port`: local address of an outgoing link.
@@ -93,11 +122,7 @@ impl LinkOptions {
         }
         let options = Self {
             priorities: metadata(endpoint, "prio", "<first>-<last>, both 0 to 7", priorities)?,
-            reliability: if endpoint.protocol() == "quic" {
-                metadata(endpoint, "rel", "1, because datagrams of QUIC are not supported", |text| {
-                    (text == "1").then_some(Reliability::Reliable)
-                })?
-            } else if endpoint.protocol() == "udp" {
+            reliability: if protocol == "udp" {
                 // The reference has QUIC without certificates underneath.
                 metadata(endpoint, "rel", "0, because reliable UDP is not supported", |text| {
                     (text == "0").then_some(Reliability::BestEffort)
@@ -109,6 +134,8 @@ impl LinkOptions {
                     _ => None,
                 })?
             },
+            multistream: choice(endpoint, "multistream")?,
+            mixed_rel: choice(endpoint, "mixed_rel")?,
             interface: config(endpoint, "iface", "the name of a network interface", |text| {
                 // IFNAMSIZ counts the final zero byte.
                 (1..16).contains(&text.len()).then(|| text.to_owned())
@@ -123,11 +150,6 @@ impl LinkOptions {
             })?,
             tls: TlsSettings::of(endpoint)?,
         };
-        // What is agreed on with `auto` is one stream, which every peer knows.
-        const ONE_STREAM: &str = "0 or auto, because several streams are not supported";
-        config(endpoint, "multistream", ONE_STREAM, |text| matches!(text, "0" | "auto").then_some(()))?;
-        const NO_DATAGRAMS: &str = "0 or auto, because datagrams of QUIC are not supported";
-        config(endpoint, "mixed_rel", NO_DATAGRAMS, |text| matches!(text, "0" | "auto").then_some(()))?;
         if options.interface.is_some() && options.bind.is_some() {
             return Err(EndpointError::Conflict { first: "iface", second: "bind" });
         }
@@ -191,6 +213,16 @@ fn tos(text: &str) -> Option<u8> {
     })
 }
 
+/// A choice that links of streams over QUIC have; to others it says nothing, and nobody should believe it does.
+fn choice(endpoint: &Endpoint, key: &'static str) -> Result<Option<Choice>, EndpointError> {
+    let datagrams = endpoint.metadata_value("rel") == Some("0");
+    match endpoint.protocol() {
+        "quic" if !datagrams => metadata(endpoint, key, "0, 1 or auto", Choice::read),
+        "quic" => metadata(endpoint, key, "absent, because with rel=0 there are no streams", |_| None),
+        _ => metadata(endpoint, key, "absent, because only links over QUIC have it", |_| None),
+    }
+}
+
 fn metadata<T>(
     endpoint: &Endpoint,
     key: &'static str,
@@ -245,12 +277,30 @@ mod tests {
     }
 
     #[test]
+    fn choices_are_those_of_quic() {
+        let o = options("quic/a:1?multistream=1;mixed_rel=auto").unwrap();
+        assert_eq!((o.multistream, o.mixed_rel), (Some(Choice::Yes), Some(Choice::Auto)));
+        let o = options("quic/a:1?multistream=0").unwrap();
+        assert_eq!((o.multistream, o.mixed_rel), (Some(Choice::No), None));
+        for text in ["tcp/a:1?multistream=0", "udp/a:1?mixed_rel=auto", "quic/a:1?rel=0;multistream=auto"] {
+            let e = options(text).expect_err(text).to_string();
+            assert!(e.contains("absent, because"), "{text}: {e}");
+        }
+        // They are no config parameters, and the reference would not see them there.
+        let e = options("quic/a:1#multistream=1").unwrap_err().to_string();
+        assert!(e.contains("multistream"), "{e}");
+    }
+
+    #[test]
     fn bad_values_are_named() {
         for (text, wrong) in [
             ("tcp/a?prio=4-1", "prio"),
             ("tcp/a?prio=8", "prio"),
             ("tcp/a?prio", "prio"),
             ("tcp/a?rel=2", "rel"),
+            ("quic/a?multistream=2", "multistream"),
+            ("quic/a?mixed_rel=yes", "mixed_rel"),
+            ("quic/a?mixed_rel", "mixed_rel"),
             ("tcp/a#so_sndbuf=x", "so_sndbuf"),
             ("tcp/a#so_rcvbuf=0", "so_rcvbuf"),
             ("tcp/a#bind=nowhere", "bind"),

@@ -26,7 +26,7 @@ mod values;
 pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
 pub use error::ConfigError;
 pub use keys::{KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
-pub use link_options::LinkOptions;
+pub use link_options::{Choice, LinkOptions};
 pub use tls::{Pem, TlsSettings};
 pub use tree::{Config, ENV, ENV_OVERRIDE};
 pub use typed::*;

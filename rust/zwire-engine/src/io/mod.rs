@@ -27,6 +27,7 @@ use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
 pub(crate) use group::{Group, group_of};
+pub(crate) use quic::{DATAGRAMS, Ways};
 
 /// The protocols of endpoints that this build speaks, as errors list them.
 pub(crate) const PROTOCOLS: &[&str] = &[
@@ -248,28 +249,74 @@ impl Io {
 
     /// Whether what was written arrives, unless the connection ends.
     pub(crate) const fn is_reliable(&self) -> bool {
-        !matches!(self, Self::Udp(_) | Self::Group(_))
+        match self {
+            Self::Udp(_) | Self::Group(_) => false,
+            Self::Quic(stream) => stream.is_streamed(),
+            _ => true,
+        }
     }
 
     /// Whether batches travel behind a length prefix; else each is a message.
     pub(crate) const fn is_streamed(&self) -> bool {
-        !matches!(self, Self::Ws(_) | Self::Udp(_) | Self::Group(_))
+        match self {
+            Self::Ws(_) | Self::Udp(_) | Self::Group(_) => false,
+            Self::Quic(stream) => stream.is_streamed(),
+            _ => true,
+        }
     }
 
     /// The largest batch, in bytes.
-    pub(crate) const fn mtu(&self) -> u16 {
+    pub(crate) fn mtu(&self) -> u16 {
         match self {
             Self::Udp(_) | Self::Group(_) => udp::MTU,
+            Self::Quic(stream) => stream.mtu(),
             _ => u16::MAX,
         }
     }
 
-    /// The handshake is over, and low latency was agreed on: prefixes have four bytes from now on.
-    pub(crate) fn set_low_latency(&self) {
+    /// The handshake is over. With low latency prefixes have four bytes from now on.
+    pub(crate) fn set_open(&self, low_latency: bool) {
         match self {
-            Self::Udp(socket) => socket.set_low_latency(),
-            Self::Ws(stream) => stream.set_low_latency(),
+            Self::Udp(socket) if low_latency => socket.set_low_latency(),
+            Self::Ws(stream) if low_latency => stream.set_low_latency(),
+            Self::Quic(stream) => stream.set_open(low_latency),
             _ => {}
+        }
+    }
+
+    /// By what ways batches leave, where there are several that do not wait for each other.
+    pub(crate) fn ways(&self) -> Option<Ways> {
+        match self {
+            Self::Quic(stream) => stream.ways(),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::try_write`], by one of the [ways](Self::ways).
+    pub(crate) fn try_write_at(
+        &self,
+        way: usize,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        match self {
+            Self::Quic(stream) => stream.try_write_at(way, out, progress),
+            _ => self.try_write(out, progress),
+        }
+    }
+
+    /// The way by which a batch has left last.
+    pub(crate) fn last_way(&self) -> usize {
+        match self {
+            Self::Quic(stream) => stream.last_way(),
+            _ => 0,
+        }
+    }
+
+    /// What is written next waits until everything else has arrived.
+    pub(crate) fn hold(&self) {
+        if let Self::Quic(stream) = self {
+            stream.hold();
         }
     }
 

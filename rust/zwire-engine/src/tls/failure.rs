@@ -185,6 +185,10 @@ fn said(alert: AlertDescription) -> String {
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
         | AlertDescription::AccessDenied => format!("our certificate is no good to it ({alert:?})"),
+        AlertDescription::NoApplicationProtocol => {
+            "it wants other links over QUIC there (multistream, mixed_rel, rel), or is another service"
+                .to_owned()
+        }
         AlertDescription::ProtocolVersion => "it speaks no version of TLS that we do".to_owned(),
         other => format!("{other:?}"),
     }

@@ -94,6 +94,8 @@ pub struct LinkTx {
     interval: Duration,
     next_keep_alive: Duration,
     keep_alive: bool,
+    /// What waits in one lane keeps nobody else waiting.
+    separate: bool,
     /// To a multicast group: JOINs in place of keep-alives.
     announce: Option<Announce>,
     close: Option<CloseReason>,
@@ -125,6 +127,7 @@ impl LinkTx {
             interval,
             next_keep_alive: now.mono.saturating_add(interval),
             keep_alive: false,
+            separate: false,
             announce: None,
             close: None,
             closing: false,
@@ -143,6 +146,14 @@ impl LinkTx {
     ) -> Self {
         let announce = Some(Announce::new(join, interval, now));
         Self { announce, ..Self::new(params, config, now) }
+    }
+
+    /// The lanes leave by ways that do not wait for each other: [`Self::poll_lane`] is called, and while one
+    /// lane is stuck the peer hears keep-alives from another.
+    #[must_use]
+    pub const fn with_separate_lanes(mut self) -> Self {
+        self.separate = true;
+        self
     }
 
     /// To a group: somebody new wants to hear of us. One JOIN goes out, now or soon.
@@ -189,6 +200,58 @@ impl LinkTx {
     /// On a link that keeps boundaries each prefix tells how long the message behind it is, and is not
     /// sent.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
+        let mut total = self.transmit(now, u8::MAX, out, max_bytes);
+        if total <= max_bytes {
+            total += self.transmit_close(out);
+        }
+        self.transmitted(now, total)
+    }
+
+    /// As [`Self::poll_transmit`], of one lane, and without CLOSE. Messages that are of no priority go with the
+    /// lane of Control, and without QoS everything does.
+    pub fn poll_lane(
+        &mut self,
+        now: Now,
+        priority: Priority,
+        out: &mut Vec<Bytes>,
+        max_bytes: usize,
+    ) -> usize {
+        let total = self.transmit(now, 1 << priority as u8, out, max_bytes);
+        self.transmitted(now, total)
+    }
+
+    /// Appends CLOSE, if it is due and no lane holds anything any more; as [`Self::poll_transmit`].
+    pub fn poll_close(&mut self, now: Now, out: &mut Vec<Bytes>) -> usize {
+        let total = self.transmit_close(out);
+        self.transmitted(now, total)
+    }
+
+    /// Bit n: the lane of priority n has something to transmit; without QoS that of Control.
+    #[must_use]
+    pub const fn ready_lanes(&self) -> u8 {
+        self.ready | self.keep_alive as u8
+    }
+
+    fn transmitted(&mut self, now: Now, total: usize) -> usize {
+        if total > 0 {
+            self.stats.bytes += total as u64;
+            self.next_keep_alive = now.mono.saturating_add(self.interval);
+        }
+        total
+    }
+
+    fn transmit_close(&mut self, out: &mut Vec<Bytes>) -> usize {
+        if self.ready == 0
+            && let Some(reason) = self.close.take()
+        {
+            return self.control(&TransportMessage::Close(Close { reason, session: false }), out);
+        }
+        0
+    }
+
+    /// `lanes`: a bit for each that may be asked.
+    #[inline]
+    fn transmit(&mut self, now: Now, lanes: u8, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut total = 0;
         if let Some(mut join) = self.announce.as_mut().and_then(|announce| announce.take(now)) {
             let all: Vec<NextSn> = self.lanes.iter().map(Lane::next_sn).collect();
@@ -197,12 +260,12 @@ impl LinkTx {
             total += self.control(&TransportMessage::Join(join), out);
             self.stats.joins += 1;
         }
-        if core::mem::take(&mut self.keep_alive) {
+        if lanes & 1 != 0 && core::mem::take(&mut self.keep_alive) {
             total += self.control(&TransportMessage::KeepAlive, out);
             self.stats.keep_alives += 1;
         }
-        while self.ready != 0 {
-            let index = self.ready.trailing_zeros() as usize;
+        while self.ready & lanes != 0 {
+            let index = (self.ready & lanes).trailing_zeros() as usize;
             let lane = &mut self.lanes[index];
             if total > 0 && total + lane.next_len(&self.shared.format) > max_bytes {
                 break;
@@ -217,16 +280,6 @@ impl LinkTx {
             if lane.is_empty() {
                 self.ready &= !(1 << index);
             }
-        }
-        if self.ready == 0
-            && total <= max_bytes
-            && let Some(reason) = self.close.take()
-        {
-            total += self.control(&TransportMessage::Close(Close { reason, session: false }), out);
-        }
-        if total > 0 {
-            self.stats.bytes += total as u64;
-            self.next_keep_alive = now.mono.saturating_add(self.interval);
         }
         total
     }
@@ -283,8 +336,10 @@ impl LinkTx {
             return;
         }
         // Behind what waits for the socket a keep-alive would be of no use.
-        if self.ready == 0 {
+        if self.ready == 0 || self.separate {
             self.keep_alive = true;
+        }
+        if self.ready == 0 {
             self.shared.pool.clear();
         }
         self.next_keep_alive = now.mono.saturating_add(self.interval);

@@ -230,6 +230,29 @@ fn no_keep_alive_behind_what_waits() {
 }
 
 #[test]
+fn lanes_that_are_separate_are_asked_one_by_one() {
+    let (tx, _) = link(|_| {});
+    let mut tx = tx.with_separate_lanes();
+    let mut out = Vec::new();
+    for priority in [Priority::Background, Priority::RealTime] {
+        tx.push(&put_at(priority, "v"), Reliability::Reliable).unwrap();
+    }
+    assert_eq!(tx.ready_lanes(), 1 << Priority::Background as u8 | 1 << Priority::RealTime as u8);
+    assert_eq!(tx.poll_lane(START, Priority::Data, &mut out, usize::MAX), 0);
+    assert!(tx.poll_lane(START, Priority::RealTime, &mut out, usize::MAX) > 0);
+    // One that is stuck does not make the peer believe that we are gone.
+    tx.handle_timeout(after(2500));
+    out.clear();
+    assert_eq!(tx.poll_lane(after(2500), Priority::Control, &mut out, usize::MAX), 3);
+    assert_eq!(concat(&out), hex("010004"));
+    tx.close(CloseReason::GENERIC);
+    assert_eq!(tx.poll_close(START, &mut out), 0, "the last lane is not empty");
+    assert!(tx.poll_lane(START, Priority::Background, &mut out, usize::MAX) > 0);
+    assert_eq!(tx.poll_close(START, &mut out), 4);
+    assert!(tx.is_idle());
+}
+
+#[test]
 fn a_lease_of_zero_does_not_make_a_hot_loop() {
     let (tx, _) = link(|c| c.lease = Duration::ZERO);
     assert!(tx.poll_timeout().unwrap() > START.mono);
