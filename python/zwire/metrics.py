@@ -1,0 +1,288 @@
+"""The numbers of ``stats()`` for monitoring: as text for Prometheus, as instruments for OpenTelemetry.
+
+Names are those of :mod:`zwire.stats` with ``zwire_`` in front, and say their unit; what only rises ends in
+``_total``. Labels: ``local_id`` is the session, ``peer`` and ``link`` the node and the locator at the other
+end of a link, ``priority`` a lane of it, ``key_expr`` and ``kind`` a subscriber or queryable, ``reason`` why
+something was dropped or has ended; ``node`` and ``name`` are those of a node of ZRE. Consumers of one session
+on the same key are one.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
+
+from zwire.errors import UsageError
+from zwire.stats import NODE, SESSION, Stat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+
+    from zwire._zwire import ZenohId
+    from zwire.stats import NodeStats, QueueStats, SessionStats
+
+__all__ = ["CONTENT_TYPE", "OPENMETRICS_CONTENT_TYPE", "Source", "otel", "prometheus"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""What :func:`prometheus` gives, as a header of HTTP."""
+
+OPENMETRICS_CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+"""What :func:`prometheus` gives with ``openmetrics``."""
+
+
+class _Session(Protocol):
+    def zid(self) -> ZenohId: ...
+    def stats(self) -> SessionStats: ...
+
+
+class _Node(Protocol):
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    def peers(self) -> list[str]: ...
+    def stats(self) -> NodeStats: ...
+
+
+Source: TypeAlias = _Session | _Node
+"""What has numbers: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, or a node of ZRE."""
+
+_Labels: TypeAlias = tuple[tuple[str, str], ...]
+_Samples: TypeAlias = dict[_Labels, int | float]
+
+
+class _Family(NamedTuple):
+    """Numbers of one name."""
+
+    name: str
+    """With dots."""
+    stat: Stat
+
+    @property
+    def flat(self) -> str:
+        return "zwire_" + self.name.replace(".", "_")
+
+
+def _place(name: str) -> tuple[str, _Labels]:
+    """Give family and labels of a number of a session."""
+    if name == "session.dropped.consolidation_overflow":
+        return "session.consolidation_overflow", ()
+    for prefix in ("session.dropped", "links.ended"):
+        if name.startswith(prefix + "."):
+            return prefix, (("reason", name.removeprefix(prefix + ".")),)
+    # A name is not the beginning of another one.
+    return ("links.open" if name == "links" else name), ()
+
+
+_REASONS = {
+    "session.dropped": "Messages that went no further, by reason.",
+    "links.ended": "Links that are gone, by reason.",
+}
+# Who asks for the rate makes it of the counter.
+_PLACES = {name: _place(name) for name in SESSION if not name.startswith("drops.")}
+
+_LINK = {
+    "tx_bytes": Stat("counter", "bytes", "Bytes written to a link."),
+    "tx_messages": Stat("counter", "messages", "Network messages queued for a link."),
+    "tx_writes": Stat("counter", "calls", "Calls of the system that wrote to a link."),
+    "tx_dropped": Stat(
+        "counter", "messages", "Network messages dropped, because the queue of a link was full."
+    ),
+    "rx_bytes": Stat("counter", "bytes", "Bytes read from a link."),
+    "rx_messages": Stat("counter", "messages", "Network messages that came from a link."),
+}
+_LANE = {
+    "tx_messages": Stat("counter", "messages", "Network messages queued in a lane of a link."),
+    "tx_dropped": Stat("counter", "messages", "Network messages dropped, because a lane was full."),
+    "waiting_bytes": Stat("gauge", "bytes", "Bytes that wait in a lane."),
+    "capacity_bytes": Stat("gauge", "bytes", "Most bytes that wait in a lane before messages are dropped."),
+    "producers": Stat("gauge", "producers", "Threads and tasks that wait for room in a lane."),
+}
+
+
+def _queue(what: str) -> dict[str, Stat]:
+    return {
+        "received": Stat(
+            "counter", "messages", f"Items that came for a {what}, those that were dropped included."
+        ),
+        "dropped": Stat("counter", "messages", f"Items that found the queue of a {what} full."),
+        "replaced": Stat("counter", "messages", f"Items of a {what} whose place a newer one took."),
+        "waiting": Stat("gauge", "messages", f"Items that wait for a {what}."),
+        "waiting_bytes": Stat("gauge", "bytes", f"Bytes that wait for a {what}."),
+        "stalled": Stat(
+            "gauge", "queues", f"Whether a {what} takes nothing, and what comes is dropped at once."
+        ),
+    }
+
+
+def _families() -> dict[str, _Family]:
+    found: dict[str, Stat] = {}
+    for name, (family, _) in _PLACES.items():
+        stat = SESSION[name]
+        if family in _REASONS:
+            stat = Stat(stat.kind, stat.unit, _REASONS[family])
+        found.setdefault(family, stat)
+    found |= {f"peer.{name}": stat for name, stat in _LINK.items()}
+    found["peer.connected_seconds"] = Stat("gauge", "seconds", "For how long a link has been there.")
+    found |= {f"lane.{name}": stat for name, stat in _LANE.items()}
+    for what in ("subscriber", "queryable"):
+        found |= {f"{what}.{name}": stat for name, stat in _queue(what).items()}
+    found["zre.peers"] = Stat("gauge", "peers", "Peers of a node.")
+    found |= {f"zre.{name}": stat for name, stat in NODE.items()}
+    return {name: _Family(name, stat) for name, stat in found.items()}
+
+
+_FAMILIES = _families()
+
+
+def _collect(sources: Iterable[Source], *, detail: bool) -> dict[str, _Samples]:
+    """Give what all sources count now, by family."""
+    found: dict[str, _Samples] = {name: {} for name in _FAMILIES}
+
+    def add(family: str, labels: _Labels, value: float) -> None:
+        samples = found[family]
+        samples[labels] = samples.get(labels, 0) + value
+
+    for source in sources:
+        if hasattr(source, "zid"):
+            _collect_session(cast("_Session", source), add, detail=detail)
+        else:
+            _collect_node(source, add)
+    return found
+
+
+def _collect_session(session: _Session, add: Callable[[str, _Labels, float], None], *, detail: bool) -> None:
+    own: _Labels = (("local_id", str(session.zid())),)
+    stats = session.stats()
+    numbers = cast("dict[str, int]", stats)
+    for name, (family, labels) in _PLACES.items():
+        if name in numbers:
+            add(family, own + labels, numbers[name])
+    if not detail:
+        return
+    for link in stats["per_link"]:
+        other: _Labels = (*own, ("peer", link["zid"] or ""), ("link", link["dst"]))
+        numbers = cast("dict[str, int]", link)
+        for name in _LINK:
+            add(f"peer.{name}", other, numbers[name])
+        add("peer.connected_seconds", other, link["seconds"])
+        for priority, lane in link["lanes"].items():
+            numbers = cast("dict[str, int]", lane)
+            for name in _LANE:
+                add(f"lane.{name}", (*other, ("priority", priority)), numbers[name])
+    queues: list[tuple[str, QueueStats]] = [("subscriber", queue) for queue in stats["per_subscriber"]]
+    queues += [("queryable", queue) for queue in stats["per_queryable"]]
+    for what, queue in queues:
+        key: _Labels = (*own, ("key_expr", queue["key_expr"]), ("kind", queue["kind"]))
+        numbers = cast("dict[str, int]", queue)
+        for name in _queue(what):
+            add(f"{what}.{name}", key, int(numbers[name]))
+
+
+def _collect_node(node: _Node, add: Callable[[str, _Labels, float], None]) -> None:
+    own: _Labels = (("node", node.uuid), ("name", node.name))
+    try:
+        stats, peers = node.stats(), node.peers()
+    except UsageError:
+        # It does not run, and has counted nothing or is gone with what it has.
+        return
+    add("zre.peers", own, len(peers))
+    for name, value in stats.items():
+        if name in NODE and isinstance(value, int):
+            add(f"zre.{name}", own, value)
+
+
+def prometheus(*sources: Source, openmetrics: bool = False, detail: bool = True) -> str:
+    """Give what sources count, as text that Prometheus and others read.
+
+    Args:
+        sources: Sessions, and nodes of ZRE; one that does not run is left out.
+        openmetrics: In the form of OpenMetrics 1.0 instead of that of Prometheus 0.0.4.
+        detail: With links, lanes, subscribers and queryables, besides the sums.
+    """
+    lines = []
+    for name, samples in _collect(sources, detail=detail).items():
+        if not samples:
+            continue
+        family = _FAMILIES[name]
+        kind, unit, text = family.stat
+        sample = f"{family.flat}_total" if kind == "counter" else family.flat
+        described = family.flat if openmetrics else sample
+        lines += [f"# HELP {described} {_escaped(text, quotes=openmetrics)}", f"# TYPE {described} {kind}"]
+        if openmetrics and family.flat.endswith(f"_{unit}"):
+            lines.append(f"# UNIT {described} {unit}")
+        for labels, value in samples.items():
+            inner = ",".join(f'{label}="{_escaped(text, quotes=True)}"' for label, text in labels)
+            lines.append(f"{sample}{{{inner}}} {value!r}")
+    if openmetrics:
+        lines.append("# EOF")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str, *, quotes: bool) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return text.replace('"', '\\"') if quotes else text
+
+
+class _Look:
+    """What all instruments of one collection show, so that they agree, and nothing is counted twice."""
+
+    def __init__(self, sources: Sequence[Source], *, detail: bool) -> None:
+        # Weakly: a session closes when its program drops it.
+        self._sources = [weakref.ref(source) for source in sources]
+        self._detail = detail
+        self._lock = threading.Lock()
+        self._samples: dict[str, _Samples] = {}
+
+    def take(self, name: str) -> _Samples:
+        """Give the numbers of a family; whoever asks a second time gets those of now."""
+        with self._lock:
+            if name not in self._samples:
+                alive = [source for ref in self._sources if (source := ref()) is not None]
+                open_ = [source for source in alive if not _is_closed(source)]
+                self._samples = _collect(open_, detail=self._detail)
+            return self._samples.pop(name)
+
+
+def _is_closed(source: Source) -> bool:
+    is_closed = getattr(source, "is_closed", None)
+    return bool(is_closed is not None and is_closed())
+
+
+def otel(*sources: Source, meter_provider: MeterProvider | None = None, detail: bool = True) -> None:
+    """Make instruments of OpenTelemetry that show what sources count, for as long as they are open.
+
+    Needs the extra ``otel``. Units are those of UCUM; names have dots, and a sum is an observable counter.
+
+    Args:
+        sources: Sessions, and nodes of ZRE. They are not kept open by it.
+        meter_provider: Whose instruments; without one, those of the program.
+        detail: With links, lanes, subscribers and queryables, besides the sums.
+
+    Raises:
+        ImportError: ``opentelemetry-api`` is not installed.
+    """
+    try:
+        from opentelemetry import metrics
+    except ImportError as error:
+        raise ImportError("OpenTelemetry is not installed: pip install 'zwire[otel]'") from error
+
+    from zwire import __version__
+
+    meter = metrics.get_meter("zwire", __version__, meter_provider)
+    look = _Look(sources, detail=detail)
+
+    def callback(name: str) -> Callable[[CallbackOptions], list[Observation]]:
+        def observe(_options: CallbackOptions) -> list[Observation]:
+            return [metrics.Observation(value, dict(labels)) for labels, value in look.take(name).items()]
+
+        return observe
+
+    units = {"bytes": "By", "seconds": "s"}
+    for name, (_, (kind, unit, text)) in _FAMILIES.items():
+        of = units.get(unit, f"{{{unit}}}")
+        make = meter.create_observable_counter if kind == "counter" else meter.create_observable_gauge
+        make(f"zwire.{name}", callbacks=[callback(name)], unit=of, description=text)
