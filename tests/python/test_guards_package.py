@@ -8,6 +8,7 @@ from pathlib import Path
 
 import zwire
 from zwire import _zwire, capture, zenoh, zre
+from zwire.zenoh import ext
 
 ROOT = Path(zwire.__file__).parent
 
@@ -75,7 +76,7 @@ def test_everything_compiled_is_wrapped():
     exported = set(_zwire.__all__)
     assert len(exported) > 30, "the guard has not found the exports"
     assert exported >= INNER
-    wrapped = {*zenoh.__all__, *zenoh.handlers.__all__, *capture.__all__, *zre.__all__}
+    wrapped = {*zenoh.__all__, *zenoh.handlers.__all__, *ext.__all__, *capture.__all__, *zre.__all__}
     assert exported - INNER - wrapped == set()
 
 
