@@ -198,6 +198,46 @@ def test_tables_that_are_broken():
             value.to_pylist()
 
 
+def compressed(table, codec):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as stream:
+        stream.write(table)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_tables_that_unfold(codec):
+    encoding = "application/vnd.apache.arrow.stream"
+    table = pa.table({"x": pa.array([0] * 1_000, pa.int64()), "text": ["a"] * 1_000})
+    words = pa.table({"word": pa.array(["a", "b"] * 500).dictionary_encode()})
+    for whole in (table, words):
+        assert typed.decode(compressed(whole, codec), encoding, pa.Table) == whole
+    payload = compressed(table, codec)
+    for claim in (2**62, 2**40, 2**29, -2):
+        at = payload.index(struct.pack("<q", 8_000))
+        refused(payload[:at] + struct.pack("<q", claim) + payload[at + 8 :], encoding, pa.Table)
+    # 80 MB out of some kilobytes, that are really there.
+    small = typed.Registry(typed.registry)
+    small.register(encoding, typed.ArrowCodec(max_bytes=1 << 20))
+    zeros = pa.table({"x": pa.array([0]).take(pa.array([0] * 200_000))})
+    bomb = compressed(zeros, codec)
+    assert len(bomb) < 20_000
+    with pytest.raises(errors.PayloadError, match="compressed batches of more than"):
+        typed.decode(bomb, encoding, pa.Table, registry=small)
+    assert typed.decode(bomb, encoding, pa.Table) == zeros
+    # Rows that take no bytes at all.
+    nothing = typed.encode(pa.table({"x": pa.nulls(2_000_000)}))[0]
+    with pytest.raises(errors.PayloadError, match="2000000 rows"):
+        typed.decode(nothing, encoding, pa.Table, registry=small)
+    # Every byte of what says how large it is.
+    payload = compressed(table.slice(0, 10), codec)
+    for at in range(len(payload)):
+        broken = bytearray(payload)
+        broken[at] ^= 0xFF
+        with contextlib.suppress(errors.PayloadError):
+            typed.decode(bytes(broken), encoding, pa.Table).to_pylist()
+
+
 def test_encodings_that_peers_make_up_are_not_remembered_for_ever():
     reader = typed._values.Reader(Tree, None, "*", None)
     payload, _ = typed.encode(Tree())

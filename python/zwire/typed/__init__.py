@@ -18,8 +18,8 @@ Position(x=1.5, y=-2.0)
 reading one runs whatever code its sender wants.
 """
 
+from zwire.typed._arrow import ArrowCodec
 from zwire.typed._codec import Codec, schema_name
-from zwire.typed._formats import ArrowCodec
 from zwire.typed._pubsub import Message, Publisher, Subscriber, Subscription, publisher, put, subscriber
 from zwire.typed._queries import Querier, Query, Queryable, Reply, Serving, get, querier, queryable
 from zwire.typed._registry import Registry, register, registry

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from zwire.typed._shape import is_model_of
+from zwire.typed._tree import wanted
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from typing_extensions import Buffer
 
     from zwire.zenoh import ZBytes
 
-__all__ = ["Codec", "schema_name"]
+__all__ = ["Codec", "instance", "library", "name_of", "schema_name"]
 
 
 def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
@@ -78,3 +82,25 @@ class Codec(ABC):
     @abstractmethod
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
         """Read a value of the model from a buffer. Whatever this raises becomes a ``PayloadError``."""
+
+
+# ---- For codecs -------------------------------------------------------------------------------------
+
+
+def library(name: str, extra: str) -> ModuleType:
+    """Import a library on use; without it the error names the extra."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{name} is not installed: pip install 'zwire[{extra}]'", name=name) from error
+
+
+def instance(value: Any, model: Any) -> None:  # noqa: ANN401
+    """Refuse a value that is none of the class."""
+    if not isinstance(value, model):
+        raise wanted(model.__name__, value)
+
+
+def name_of(model: Any) -> str:  # noqa: ANN401
+    """Name a model in a message."""
+    return getattr(model, "__name__", str(model))

@@ -5,21 +5,19 @@ Libraries are imported on first use; without one its codec says which extra has 
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import math
 from typing import TYPE_CHECKING, Any
 
 from zwire.typed import _shape
-from zwire.typed._codec import Codec
+from zwire.typed._arrow import ArrowCodec, is_arrow
+from zwire.typed._codec import Codec, instance, library, name_of
 from zwire.typed._serialized import form
-from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, check_tree, wanted
+from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, check_tree
 from zwire.zenoh import ZBytes, ext
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from typing_extensions import Buffer
 
     from zwire.typed._tree import Converter
@@ -27,13 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["CODECS", "default_codec", "is_raw", "raw"]
 
 _RAW = (bytes, bytearray, memoryview, ZBytes)
-
-
-def _library(name: str, extra: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{name} is not installed: pip install 'zwire[{extra}]'", name=name) from error
 
 
 def is_raw(model: Any) -> bool:  # noqa: ANN401
@@ -56,24 +47,13 @@ def default_codec(model: Any) -> str:  # noqa: ANN401
         return "text"
     if _is_message(model):
         return "protobuf"
-    if _is_arrow(model):
+    if is_arrow(model):
         return "arrow"
     return "json"
 
 
 def _is_message(model: Any) -> bool:  # noqa: ANN401
     return _shape.is_model_of("google.protobuf.message", "Message", model)
-
-
-def _is_arrow(model: Any) -> bool:  # noqa: ANN401
-    return _shape.is_model_of("pyarrow", "Table", model) or _shape.is_model_of(
-        "pyarrow", "RecordBatch", model
-    )
-
-
-def _instance(value: Any, model: Any) -> None:  # noqa: ANN401
-    if not isinstance(value, model):
-        raise wanted(model.__name__, value)
 
 
 # ---- Trees ------------------------------------------------------------------------------------------
@@ -85,7 +65,7 @@ class _TreeCodec(Codec):
     wire: Wire
 
     def check(self, model: Any) -> None:  # noqa: ANN401
-        if is_raw(model) or _is_arrow(model) or _is_message(model):
+        if is_raw(model) or is_arrow(model) or _is_message(model):
             raise TypeError(f"{model.__name__} has no form in {self.wire.name}")
         _shape.converter(model, self.wire)
 
@@ -135,27 +115,27 @@ class JsonCodec(_TreeCodec):
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
         if _is_message(model):
-            _instance(value, model)
-            json_format = _library("google.protobuf.json_format", "codecs")
+            instance(value, model)
+            json_format = library("google.protobuf.json_format", "codecs")
             return str(json_format.MessageToJson(value, indent=None)).encode()
         if _shape.is_pydantic(model):
-            _instance(value, model)
+            instance(value, model)
             out: Buffer = _shape.adapter(model).dump_json(value)
             return out
         if _shape.is_struct(model):
-            _instance(value, model)
-            written: Buffer = _library("msgspec.json", "msgspec").encode(value)
+            instance(value, model)
+            written: Buffer = library("msgspec.json", "msgspec").encode(value)
             return written
         return super().encode(value, model)
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
         if _is_message(model):
-            json_format = _library("google.protobuf.json_format", "codecs")
+            json_format = library("google.protobuf.json_format", "codecs")
             return json_format.Parse(_text(payload), model(), ignore_unknown_fields=True)
         if _shape.is_pydantic(model):
             return _shape.validate(_shape.adapter(model).validate_json, bytes(payload))
         if _shape.is_struct(model):
-            return _shape.convert(_library("msgspec.json", "msgspec").decode, payload, model)
+            return _shape.convert(library("msgspec.json", "msgspec").decode, payload, model)
         return super().decode(payload, model)
 
     def write(self, tree: Any) -> bytes:  # noqa: ANN401
@@ -197,15 +177,15 @@ class CborCodec(_TreeCodec):
     wire = CBOR
 
     def check(self, model: Any) -> None:  # noqa: ANN401
-        _library("cbor2", "codecs")
+        library("cbor2", "codecs")
         super().check(model)
 
     def write(self, tree: Any) -> bytes:  # noqa: ANN401
-        out: bytes = _library("cbor2", "codecs").dumps(tree)
+        out: bytes = library("cbor2", "codecs").dumps(tree)
         return out
 
     def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
-        cbor2 = _library("cbor2", "codecs")
+        cbor2 = library("cbor2", "codecs")
         stream = io.BytesIO(payload)
         decoder = cbor2.CBORDecoder(
             stream,
@@ -230,28 +210,28 @@ class MsgpackCodec(_TreeCodec):
 
     def check(self, model: Any) -> None:  # noqa: ANN401
         if not _shape.is_struct(model):
-            _library("msgpack", "codecs")
+            library("msgpack", "codecs")
             super().check(model)
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
         if _shape.is_struct(model):
-            _instance(value, model)
-            out: Buffer = _library("msgspec.msgpack", "msgspec").encode(value)
+            instance(value, model)
+            out: Buffer = library("msgspec.msgpack", "msgspec").encode(value)
             return out
         return super().encode(value, model)
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
         if _shape.is_struct(model):
-            return _shape.convert(_library("msgspec.msgpack", "msgspec").decode, payload, model)
+            return _shape.convert(library("msgspec.msgpack", "msgspec").decode, payload, model)
         return super().decode(payload, model)
 
     def write(self, tree: Any) -> bytes:  # noqa: ANN401
-        out: bytes = _library("msgpack", "codecs").packb(tree, datetime=True)
+        out: bytes = library("msgpack", "codecs").packb(tree, datetime=True)
         return out
 
     def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
         # Lengths that are only claimed are bounded by that of the payload.
-        msgpack = _library("msgpack", "codecs")
+        msgpack = library("msgpack", "codecs")
         return msgpack.unpackb(payload, timestamp=3, strict_map_key=not shape.free_keys)
 
 
@@ -267,63 +247,15 @@ class ProtobufCodec(Codec):
 
     def check(self, model: Any) -> None:  # noqa: ANN401
         if not _is_message(model):
-            raise TypeError(f"{_name(model)} is no message class of protobuf")
+            raise TypeError(f"{name_of(model)} is no message class of protobuf")
 
     def encode(self, value: Any, model: Any) -> bytes:  # noqa: ANN401
-        _instance(value, model)
+        instance(value, model)
         out: bytes = value.SerializeToString()
         return out
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
         return model.FromString(bytes(payload))
-
-
-class ArrowCodec(Codec):
-    """Streams of Arrow IPC, which hold their schema; tables see the payload itself, not a copy.
-
-    Args:
-        validate: Look at every offset and text before a table is handed out. Without, a payload that was
-            made to harm can make whoever reads the table look beyond it.
-    """
-
-    name = "arrow"
-    encoding = "application/vnd.apache.arrow.stream"
-    also = ("application/vnd.apache.arrow.file",)
-
-    def __init__(self, *, validate: bool = True) -> None:
-        """Choose whether payloads are trusted."""
-        self._validate = validate
-
-    def check(self, model: Any) -> None:  # noqa: ANN401
-        if not _is_arrow(model):
-            raise TypeError(f"{_name(model)} is neither a Table nor a RecordBatch of pyarrow")
-
-    def schema(self, model: Any) -> str | None:  # noqa: ANN401, ARG002
-        return None
-
-    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
-        pa = _library("pyarrow", "arrow")
-        _instance(value, model)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, value.schema) as stream:
-            stream.write(value)
-        out: Buffer = sink.getvalue()
-        return out
-
-    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
-        pa = _library("pyarrow", "arrow")
-        buffer = pa.py_buffer(payload)
-        try:
-            is_file = buffer[:6].to_pybytes() == b"ARROW1"
-            table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
-            if self._validate:
-                table.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
-            raise Misfit(f"no Arrow IPC: {error}") from error
-        if model is pa.Table:
-            return table
-        batches = table.combine_chunks().to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 class SerializedCodec(Codec):
@@ -355,18 +287,18 @@ class TextCodec(Codec):
 
     def check(self, model: Any) -> None:  # noqa: ANN401
         if model is not str:
-            raise TypeError(f"{_name(model)} is not str")
+            raise TypeError(f"{name_of(model)} is not str")
 
     def schema(self, model: Any) -> str | None:  # noqa: ANN401, ARG002
         return None
 
     def encode(self, value: Any, model: Any) -> bytes:  # noqa: ANN401
-        _instance(value, model)
+        instance(value, model)
         return str(value).encode()
 
     def decode(self, payload: ZBytes, model: Any) -> str:  # noqa: ANN401
         if model is not str:
-            raise Misfit(f"a text is no {_name(model)}")
+            raise Misfit(f"a text is no {name_of(model)}")
         return _text(payload)
 
 
@@ -379,7 +311,7 @@ class BytesCodec(Codec):
 
     def check(self, model: Any) -> None:  # noqa: ANN401
         if not is_raw(model):
-            raise TypeError(f"{_name(model)} is none of bytes, bytearray, memoryview and ZBytes")
+            raise TypeError(f"{name_of(model)} is none of bytes, bytearray, memoryview and ZBytes")
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401, ARG002
         # Any buffer will do: put looks at it itself.
@@ -388,7 +320,7 @@ class BytesCodec(Codec):
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
         if not is_raw(model):
-            raise Misfit(f"bytes are no {_name(model)}")
+            raise Misfit(f"bytes are no {name_of(model)}")
         return raw(payload, model)
 
 
@@ -398,10 +330,6 @@ class CdrCodec(BytesCodec):
     name = "cdr"
     encoding = "application/cdr"
     also: tuple[str, ...] = ()
-
-
-def _name(model: Any) -> str:  # noqa: ANN401
-    return getattr(model, "__name__", str(model))
 
 
 CODECS: tuple[Codec, ...] = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from zwire.typed import _shape
+from zwire.typed._arrow import is_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -69,13 +70,6 @@ def rows_of(model: Any) -> Callable[[Any], Any]:  # noqa: ANN401
     if convert is None:
         raise TypeError(f"{getattr(model, '__name__', model)} has no named fields")
     return convert
-
-
-def is_arrow(model: Any) -> bool:  # noqa: ANN401
-    """Say whether the values of a model are tables themselves."""
-    return model is not None and any(
-        _shape.is_model_of("pyarrow", name, model) for name in ("Table", "RecordBatch")
-    )
 
 
 def table(model: Any, messages: Sequence[Message[Any]], key: str | None, timestamp: str | None) -> pa.Table:  # noqa: ANN401
