@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent, without_waiting
 from zwire.aio import _threads
@@ -77,8 +77,13 @@ class Sender:
             self._turns = TURNS
             await current().turn()
         _, room = without_waiting(send, *args, **kwargs)
-        if room is None:
-            return
+        if room is not None:
+            await self._wait(room, send, *args, **kwargs)
+
+    async def _wait(
+        self, room: Pending | Literal[False], send: Callable[..., object], *args: object, **kwargs: object
+    ) -> None:
+        """Wait for room after what was sent, or send it in a thread that may wait."""
         if isinstance(room, Pending):
             await until(room)
         else:
@@ -275,6 +280,20 @@ class Publisher(_Matcher, Sender):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish a value; waits where congestion control says so."""
+        if (
+            self._turns > 1
+            and encoding is None
+            and attachment is None
+            and timestamp is None
+            and timestamp_instrumentation is None
+            and source_info is None
+        ):
+            # What is mostly published, without calls that carry what is not given.
+            self._turns -= 1
+            _, room = without_waiting(self._inner.put, payload)
+            if room is not None:
+                await self._wait(room, self._inner.put, payload)
+            return
         await self._send(
             self._inner.put,
             payload,

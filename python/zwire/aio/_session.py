@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from zwire import _zwire
-from zwire._zwire import Pending
+from zwire._zwire import Pending, without_waiting
 from zwire.aio import _threads
 from zwire.aio._channel import Receiver, parse
 from zwire.aio._entities import (
@@ -195,6 +195,24 @@ class Session(Sender):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish a value; waits where congestion control says so."""
+        if (
+            self._turns > 1
+            and encoding is None
+            and attachment is None
+            and timestamp is None
+            and timestamp_instrumentation is None
+            and source_info is None
+            and congestion_control is None
+            and priority is None
+            and express is None
+            and allowed_destination is None
+        ):
+            # What is mostly published, without calls that carry what is not given.
+            self._turns -= 1
+            _, room = without_waiting(self._session.put, key_expr, payload)
+            if room is not None:
+                await self._wait(room, self._session.put, key_expr, payload)
+            return
         await self._send(
             self._session.put,
             key_expr,

@@ -1,0 +1,176 @@
+"""What event loops leave behind: nothing, in this process, in a forked one and at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+
+from loops import ALONE, PATIENCE, text
+from zwire import aio, zenoh
+
+
+def count(what):
+    return len(list(Path("/proc/self", what).iterdir()))
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def use():
+    async with aio.open(ALONE) as session:
+        for _ in range(20):
+            subscriber = session.declare_subscriber("k")
+            session.declare_subscriber("c", lambda _: None)
+            waiting = asyncio.create_task(subscriber.recv(PATIENCE))
+            await asyncio.sleep(0)
+            await session.put("k", b"x")
+            await waiting
+            cancelled = asyncio.create_task(subscriber.recv())
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            get = session.get("nobody")
+            await get
+            await subscriber.undeclare()
+
+
+def test_loops_and_sessions_come_and_go():
+    def some():
+        for _ in range(10):
+            asyncio.run(use())
+        gc.collect()
+        return count("fd"), count("task"), resident()
+
+    some()
+    before = some()
+    after = [some() for _ in range(3)][-1]
+    assert after[0] == before[0]
+    # One that has opened a session may still wait for the next.
+    assert after[1] <= before[1] + 1
+    assert after[2] <= before[2] + 2_000_000, "thirty loops with 600 subscribers"
+
+
+def test_a_forked_child_opens_its_own(program):
+    """The wake-ups of the parent have a thread that the child has not."""
+    child = program("""
+import asyncio
+from zwire import aio
+
+ALONE = {"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False}
+
+async def talk(name):
+    async with aio.open(ALONE) as session:
+        subscriber = session.declare_subscriber("k")
+        waiting = asyncio.create_task(subscriber.recv(timeout=10))
+        await asyncio.sleep(0)
+        await session.put("k", name)
+        return (await waiting).payload.to_string()
+
+async def inherited(subscriber):
+    try:
+        await subscriber.recv(timeout=10)
+    except zenoh.ZError as error:
+        return str(error)
+
+async def main():
+    async with aio.open(ALONE) as session:
+        subscriber = session.declare_subscriber("k")
+        waiting = asyncio.create_task(subscriber.recv(timeout=10))
+        await asyncio.sleep(0)
+        child = os.fork()
+        if child == 0:
+            # A loop runs in this thread already, of which nothing but the object is left.
+            found = []
+            def own():
+                found.append(asyncio.run(talk("child")))
+                found.append(asyncio.run(inherited(subscriber)))
+            thread = threading.Thread(target=own)
+            thread.start()
+            thread.join(10)
+            print(found[0], "after a fork" in found[1], flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        await session.put("k", "parent")
+        print((await waiting).payload.to_string(), await talk("again"))
+
+asyncio.run(main())
+""")
+    assert child.rest(PATIENCE) == ("child True\nparent again\n", "")
+
+
+@pytest.mark.parametrize("end", ["", "loop.close()", "session.close()", "os.kill(os.getpid(), 2)"])
+def test_a_program_ends_that_leaves_everything_open(program, end):
+    left = program(f"""
+import asyncio
+from zwire import aio
+
+ALONE = {{"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False}}
+loop = asyncio.new_event_loop()
+
+async def leave():
+    session = await aio.open(ALONE)
+    subscriber = session.declare_subscriber("k")
+    session.declare_subscriber("c", print)
+    task = loop.create_task(subscriber.recv())
+    # Nothing of this is what the test is about.
+    task._log_destroy_pending = False
+    for task in asyncio.all_tasks():
+        task._log_destroy_pending = False
+    await asyncio.sleep(0)
+    return session._session, subscriber, task
+
+session, *kept = loop.run_until_complete(leave())
+session.put("k", "x")
+try:
+    {end or "pass"}
+except KeyboardInterrupt:
+    pass
+""")
+    assert left.rest(PATIENCE)[0] == ""
+    assert left.returncode == 0
+
+
+def test_the_wake_ups_of_a_loop_reach_it_from_threads():
+    """Messages that other threads publish, one by one, each wake a task that waits."""
+
+    async def main():
+        with zenoh.open(ALONE) as session:
+            subscriber = aio.Session(session).declare_subscriber("k")
+            for i in range(200):
+                waiting = asyncio.create_task(subscriber.recv(PATIENCE))
+                await asyncio.sleep(0)
+                await asyncio.to_thread(session.put, "k", str(i))
+                assert text(await waiting) == str(i)
+
+    asyncio.run(main())
+
+
+def test_errors_of_callbacks_reach_the_handler_of_the_loop():
+    seen = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+        async with aio.open(ALONE) as session:
+
+            async def cancelled(_):
+                raise asyncio.CancelledError
+
+            def fail(_):
+                raise LookupError("bad")
+
+            first = session.declare_subscriber("k", fail)
+            second = session.declare_subscriber("k", cancelled)
+            await session.put("k", b"1")
+            await session.put("k", b"2")
+        assert (first.errors, second.errors) == (2, 2)
+
+    asyncio.run(main())
+    assert (
+        sorted(type(context["exception"]).__name__ for context in seen)
+        == ["CancelledError"] * 2 + ["LookupError"] * 2
+    )
