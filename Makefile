@@ -154,6 +154,7 @@ lint-py: ext
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing
+	$(BIN)/mypy examples
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python -m mypy.stubtest zwire._zwire
 

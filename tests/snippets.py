@@ -1,6 +1,6 @@
 """The blocks of the documentation, found and run: ``python tests/snippets.py docs/guide/ready.md``.
 
-A page runs from top to bottom, in one interpreter and one empty folder:
+A page runs from top to bottom, in one interpreter and one folder, where nothing is but ``examples``:
 
 - ``python`` runs, all blocks of a page with the same names;
 - ``console`` runs each line behind ``$``; where output is shown, it has to come, ``...`` for what varies;
@@ -63,7 +63,8 @@ class Block:
 
 def pages():
     """All pages whose blocks are run, as paths from the root."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")]
+    found += sorted((ROOT / "docs").rglob("*.md"))
     return [str(path.relative_to(ROOT)) for path in found if "_build" not in path.parts]
 
 
@@ -235,6 +236,7 @@ def main(page):
     """Runs a page; the first line of what went wrong names the block."""
     faulthandler.dump_traceback_later(PAGE, exit=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), Runner(page) as runner:
+        Path("examples").symlink_to(ROOT / "examples")
         before, sys.modules["__main__"] = sys.modules["__main__"], runner.module
         try:
             for block in to_run(page):
