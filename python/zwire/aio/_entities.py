@@ -285,8 +285,8 @@ class Publisher(_Matcher, Sender):
             and encoding is None
             and attachment is None
             and timestamp is None
-            and timestamp_instrumentation is None
             and source_info is None
+            and timestamp_instrumentation is None
         ):
             # What is mostly published, without calls that carry what is not given.
             self._turns -= 1

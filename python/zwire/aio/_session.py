@@ -200,12 +200,12 @@ class Session(Sender):
             and encoding is None
             and attachment is None
             and timestamp is None
-            and timestamp_instrumentation is None
             and source_info is None
             and congestion_control is None
             and priority is None
             and express is None
             and allowed_destination is None
+            and timestamp_instrumentation is None
         ):
             # What is mostly published, without calls that carry what is not given.
             self._turns -= 1
