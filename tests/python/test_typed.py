@@ -9,6 +9,7 @@ import pydantic
 import pytest
 
 from zwire import errors, typed, zenoh
+from zwire.zenoh import ext
 
 SOON = 10.0
 
@@ -337,6 +338,26 @@ def test_tables_of_tables(sessions):
         pytest.raises(TypeError, match="no named fields"),
     ):
         subscriber.recv_table()
+
+
+def test_values_through_advanced_publishers_and_subscribers(sessions):
+    near, far = sessions
+    raw = ext.declare_advanced_publisher(
+        near, "typed/advanced", cache=ext.CacheConfig(10), sample_miss_detection=ext.MissDetectionConfig()
+    )
+    with typed.Publisher.over(raw, Position, codec="cbor") as publisher:
+        for x in (1.0, 2.0):
+            publisher.put(Position(x), attachment="a")
+        late = ext.declare_advanced_subscriber(far, "typed/advanced", history=ext.HistoryConfig())
+        with typed.Subscriber.over(late, Position) as subscriber:
+            got = [subscriber.recv(timeout=SOON) for _ in range(2)]
+            assert [message.value.x for message in got] == [1.0, 2.0]
+            assert str(got[0].sample.encoding) == "application/cbor;Position"
+            publisher.delete()
+            assert subscriber.recv(timeout=SOON).deleted
+            raw.put("{", encoding="application/json")
+            assert isinstance(subscriber.recv(timeout=SOON).error, errors.PayloadError)
+            assert subscriber.failed == 1
 
 
 # ---- Queries ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pydantic
 
 from zwire import typed, zenoh
 from zwire.errors import PayloadError, QueryError
+from zwire.zenoh import ext
 
 
 @dataclass
@@ -40,6 +41,8 @@ def publishing(session: zenoh.Session) -> None:
     typed.put(session, "a", Position(1.0), express=True)
     typed.put(session, "a", {"text": "x"}, Note)
     typed.publisher(session, "a", Position, express="yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    advanced = ext.declare_advanced_publisher(session, "a", cache=ext.CacheConfig(10))
+    assert_type(typed.Publisher.over(advanced, Position), typed.Publisher[Position])
     typed.publisher(session, "a", Position, speed=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
@@ -59,6 +62,8 @@ def subscribing(session: zenoh.Session) -> None:
     assert_type(typed.subscriber(session, "a", Struct).recv().value, Struct)
     assert_type(typed.subscriber(session, "a", Model).recv().value, Model)
     assert_type(typed.subscriber(session, "a", dict[str, int]).recv().value, dict[str, int])
+    advanced = ext.declare_advanced_subscriber(session, "a", history=ext.HistoryConfig())
+    assert_type(typed.Subscriber.over(advanced, Position), typed.Subscriber[Position])
     ring = typed.subscriber(session, "a", bytes, zenoh.handlers.RingChannel(2))
     assert_type(ring, typed.Subscriber[bytes])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypedDict, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
 from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from zwire.typed._codec import Codec
     from zwire.typed._handling import AnyChannel
     from zwire.typed._registry import Registry
-    from zwire.zenoh import handlers
+    from zwire.zenoh import ext, handlers
 
 __all__ = ["Message", "Publisher", "Reading", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
 
 T = TypeVar("T")
+V = TypeVar("V")
+
+if TYPE_CHECKING:
+    AnyPublisher: TypeAlias = zenoh.Publisher | ext.AdvancedPublisher
+    AnySubscriber: TypeAlias = zenoh.Subscriber[Any] | ext.AdvancedSubscriber[Any]
 
 
 class PublisherOptions(TypedDict, total=False):
@@ -60,10 +65,26 @@ class SubscriberOptions(TypedDict, total=False):
 class Publisher(Generic[T]):
     """Publishes values of one model on one key; made by :func:`publisher`. A context manager."""
 
-    def __init__(self, raw: zenoh.Publisher, writer: Writer[T]) -> None:
+    def __init__(self, raw: AnyPublisher, writer: Writer[T]) -> None:
         """Write what goes through a declared publisher."""
         self._raw = raw
         self._writer = writer
+
+    @staticmethod
+    def over(
+        raw: AnyPublisher,
+        model: type[V],
+        codec: Codec | str | None = None,
+        *,
+        schema: str | None = None,
+        registry: Registry | None = None,
+    ) -> Publisher[V]:
+        """Publish values through a publisher that is declared already, such as an advanced one.
+
+        The parameters are those of :func:`publisher`. An advanced publisher has no ``matching_status`` and
+        takes no ``source_info``.
+        """
+        return Publisher(raw, Writer(model, codec, schema, registry))
 
     def put(
         self,
@@ -80,13 +101,8 @@ class Publisher(Generic[T]):
             ZwireError: What ``zenoh.Publisher.put`` raises.
         """
         payload = self._writer.write(value, self._raw.key_expr)
-        self._raw.put(
-            payload,
-            encoding=self._writer.encoding,
-            attachment=attachment,
-            timestamp=timestamp,
-            source_info=source_info,
-        )
+        options = _given(attachment, timestamp, source_info)
+        self._raw.put(payload, encoding=self._writer.encoding, **options)
 
     def delete(
         self,
@@ -96,10 +112,10 @@ class Publisher(Generic[T]):
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
         """Publish that there is no value any more."""
-        self._raw.delete(attachment=attachment, timestamp=timestamp, source_info=source_info)
+        self._raw.delete(**_given(attachment, timestamp, source_info))
 
     @property
-    def raw(self) -> zenoh.Publisher:
+    def raw(self) -> AnyPublisher:
         """The publisher of payloads that this one goes through."""
         return self._raw
 
@@ -116,7 +132,7 @@ class Publisher(Generic[T]):
     @property
     def matching_status(self) -> zenoh.MatchingStatus:
         """Whether anybody subscribes."""
-        return self._raw.matching_status
+        return cast("zenoh.Publisher", self._raw).matching_status
 
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait for subscribers, as ``zenoh.Publisher.wait_matching``; ``timeout`` in seconds."""
@@ -133,6 +149,14 @@ class Publisher(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.undeclare()
+
+
+def _given(
+    attachment: Buffer | str | None, timestamp: zenoh.Timestamp | None, source_info: zenoh.SourceInfo | None
+) -> dict[str, Any]:
+    """Give the options that there are: not every publisher takes all of them."""
+    options = {"attachment": attachment, "timestamp": timestamp, "source_info": source_info}
+    return {name: option for name, option in options.items() if option is not None}
 
 
 class Message(Generic[T]):
@@ -237,10 +261,10 @@ class Reading(Generic[T]):
 class Subscription(Reading[T]):
     """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
 
-    _declared: zenoh.Subscriber[Any]
+    _declared: AnySubscriber
 
     @property
-    def raw(self) -> zenoh.Subscriber[Any]:
+    def raw(self) -> AnySubscriber:
         """The subscriber to samples that this one goes through."""
         return self._declared
 
@@ -286,6 +310,24 @@ class Subscriber(Subscription[T]):
 
     Iterating gives messages until it is undeclared or its session closes.
     """
+
+    @staticmethod
+    def over(
+        raw: AnySubscriber,
+        model: type[V],
+        *,
+        codec: Codec | str | None = None,
+        schema: str | None = None,
+        on_error: Callable[[Message[V]], object] | None = None,
+        registry: Registry | None = None,
+    ) -> Subscriber[V]:
+        """Read what comes to a subscriber with a channel that is declared already, such as an advanced one.
+
+        The parameters are those of :func:`subscriber`.
+        """
+        made: Subscriber[V] = Subscriber(Reader(model, codec, schema, registry), on_error)
+        made._declared = raw
+        return made
 
     def recv(self, timeout: float | None = None) -> Message[T]:
         """Wait for a message.
