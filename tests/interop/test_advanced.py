@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from interop.harness import ECLIPSE, ZWIRE, Net, all_declared, eventually, free_port, shown
+from interop.harness import ECLIPSE, QUIET, ZWIRE, Net, all_declared, eventually, free_port, shown
 from network.relay import DatagramRelay
 
 BOTH = [ZWIRE, ECLIPSE]
@@ -252,6 +252,29 @@ def test_a_restarted_publisher_is_followed(pair, key):
     for source in sources:
         assert [s["number"] for s in got["came"] if s["source"] == source] == list(range(10))
     assert got["misses"] == []
+
+
+@pytest.mark.parametrize("recovery", [None, {"heartbeat": True}], ids=["history", "recovery"])
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_publisher_may_begin_again_under_its_name(world, kind, key, recovery):
+    """With the configured id of its node and the same number in it: eclipse-zenoh takes that for the past."""
+    settings = {"id": f"a{next(NUMBERS)}", "connect/endpoints": [world.hub.endpoint], "mode": "client"}
+    subscriber, publisher = world.subscribers[ZWIRE], world.net.start(kind)
+    late = {"detect_late_publishers": True}
+    subscriber.advanced_subscribe(name="sub", key=key, history=late, recovery=recovery)
+    subscriber.detect_publishers(name="publishers", of="sub", history=True)
+    names = []
+    for round_ in range(2):
+        publisher.open(settings={**QUIET, **settings})
+        names.append(publisher.advanced_publisher(name="pub", key=key, cache=20, detect={}, detection=True))
+        publisher.publish_numbers(name="pub", start=0, end=10 - 5 * round_)
+        got = subscriber.followed(name="sub", count=10 + 5 * round_, seconds=5)
+        publisher.reset()
+        assert len(subscriber.received(name="publishers", count=2 + 2 * round_, seconds=5)) == 2 + 2 * round_
+    assert names[0] == names[1]
+    assert numbers(got) == [*range(10), *range(5)]
+    assert got["misses"] == []
+    subscriber.drop_all()
 
 
 # ---- loss ------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 //! Both sit beside a session: its entities are the driver's, who knows from [`keys`] what they are called.
 
 mod cache;
+mod forgetting;
 mod heartbeat;
 pub mod keys;
 pub mod limits;

@@ -25,13 +25,15 @@ use crate::{
 
 /// What a question is about.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+pub(super) enum Asked {
     /// The history of everybody.
     Everything,
     /// The history of one publisher.
     History(Source),
     /// The history of publishers without numbers.
     Clock(ZenohId),
+    /// The newest of a publisher that was away: whether it is the same that it was.
+    Return { source: Source, next: u64, newest: Option<u64> },
     /// What one publisher has published from one place on, and before another.
     Missing { source: Source, from: u64, to: u64 },
 }
@@ -40,19 +42,19 @@ enum Asked {
 #[derive(Debug)]
 pub struct Subscriber {
     config: SubscriberConfig,
-    windows: BTreeMap<Source, Window>,
-    clocks: BTreeMap<ZenohId, Clock>,
+    pub(super) windows: BTreeMap<Source, Window>,
+    pub(super) clocks: BTreeMap<ZenohId, Clock>,
     /// How many keys the clocks have.
-    lines: usize,
-    asks: HashMap<AskId, Asked>,
+    pub(super) lines: usize,
+    pub(super) asks: HashMap<AskId, Asked>,
     last_ask: u64,
     /// The history of everybody is asked for.
     beginning: bool,
     held: usize,
     held_bytes: usize,
-    retries: BTreeSet<(Duration, Source)>,
+    pub(super) retries: BTreeSet<(Duration, Source)>,
     next_round: Option<Duration>,
-    next_sweep: Option<Duration>,
+    pub(super) next_sweep: Option<Duration>,
     outputs: VecDeque<Output>,
 }
 
@@ -91,7 +93,7 @@ impl Subscriber {
     pub fn handle_sample(&mut self, now: Now, sample: Sample) -> Option<Sample> {
         if let Some(info) = &sample.source_info {
             let (source, sn) = (Source { zid: info.zid, eid: info.eid }, info.sn);
-            return self.handle_numbered(now, source, sn, sample);
+            return self.handle_numbered(now, source, sn, sample, true);
         }
         match sample.timestamp {
             Some(timestamp) => self.handle_stamped(now, timestamp, sample),
@@ -99,11 +101,27 @@ impl Subscriber {
         }
     }
 
-    fn handle_numbered(&mut self, now: Now, source: Source, sn: u32, sample: Sample) -> Option<Sample> {
+    fn handle_numbered(
+        &mut self,
+        now: Now,
+        source: Source,
+        sn: u32,
+        sample: Sample,
+        live: bool,
+    ) -> Option<Sample> {
         let recovers = self.config.recovery.is_some();
         let beginning = self.beginning;
-        let window = self.window(now, source);
-        let place = window.place(sn);
+        let mut window = self.window(now, source);
+        let mut place = window.place(sn);
+        if live && window.back {
+            // A publisher that is back goes on where it was, or it is another one under the same name.
+            window.back = false;
+            if window.next.is_some_and(|next| place < next) {
+                self.restart(now, source);
+                window = self.window(now, source);
+                place = window.place(sn);
+            }
+        }
         match window.next {
             Some(next) if place == next => {
                 window.next = Some(next + 1);
@@ -170,21 +188,21 @@ impl Subscriber {
         let late = self.config.history.is_some_and(|history| history.late);
         match keys::publisher_of(key) {
             Some(Declared::Numbered(source)) => {
-                let recovers = self.config.recovery.is_some();
                 let window = self.window(now, source);
+                window.back |= alive && window.was_alive && !window.alive;
+                window.was_alive |= alive;
                 window.alive = alive;
                 if !alive || !late || window.histories > 0 {
                     return;
                 }
+                window.histories += 1;
                 match window.next {
-                    // It was away, or we were: what it has published meanwhile.
-                    Some(next) if recovers => {
-                        if window.ask.is_none() {
-                            self.ask_from(source, next, None);
-                        }
+                    // It was away, or we were. The newest that it has tells whether it is the same.
+                    Some(next) => {
+                        let asked = Asked::Return { source, next, newest: None };
+                        self.ask(asked, key.clone(), "_max=1;_anyke".into());
                     }
-                    _ => {
-                        window.histories += 1;
+                    None => {
                         self.ask(Asked::History(source), key.clone(), self.history_parameters());
                     }
                 }
@@ -237,13 +255,28 @@ impl Subscriber {
         let belongs = match self.asks.get(&ask) {
             None => false,
             Some(Asked::Everything | Asked::Clock(_)) => true,
-            Some(Asked::History(source) | Asked::Missing { source, .. }) => from == Some(*source),
+            Some(Asked::History(source) | Asked::Return { source, .. } | Asked::Missing { source, .. }) => {
+                from == Some(*source)
+            }
         };
         // Replies on any key are asked for: that of the question is none on which something is published.
         if !belongs || !sample.key.intersects(&self.config.key) {
             return;
         }
-        if let Some(sample) = self.handle_sample(now, sample) {
+        if let (Some(Asked::Return { source, newest, .. }), Some(info)) =
+            (self.asks.get_mut(&ask), &sample.source_info)
+            && let Some(window) = self.windows.get_mut(source)
+        {
+            *newest = (*newest).max(Some(window.place(info.sn)));
+        }
+        let given = match &sample.source_info {
+            Some(info) => {
+                let (source, sn) = (Source { zid: info.zid, eid: info.eid }, info.sn);
+                self.handle_numbered(now, source, sn, sample, false)
+            }
+            None => self.handle_sample(now, sample),
+        };
+        if let Some(sample) = given {
             self.outputs.push_front(Output::Sample(sample));
         }
     }
@@ -270,6 +303,7 @@ impl Subscriber {
                     self.begin(source);
                 }
             }
+            Some(Asked::Return { source, next, newest }) => self.returned(now, source, next, newest),
             Some(Asked::Clock(zid)) => {
                 if let Some(clock) = self.clocks.get_mut(&zid) {
                     clock.histories = clock.histories.saturating_sub(1);
@@ -278,7 +312,7 @@ impl Subscriber {
                     }
                 }
             }
-            Some(Asked::Missing { source, from, to }) => self.settle(now, source, (from, to), how),
+            Some(Asked::Missing { source, from, to }) => self.settle(now, ask, source, (from, to), how),
         }
     }
 
@@ -382,7 +416,7 @@ impl Subscriber {
     }
 
     /// Gives up what is missing first, and hands over what waits for it. Whether something did.
-    fn give_up_first(&mut self, source: Source) -> bool {
+    pub(super) fn give_up_first(&mut self, source: Source) -> bool {
         let Some(window) = self.windows.get_mut(&source) else { return false };
         match (window.next, window.first_held()) {
             (_, None) => return false,
@@ -417,6 +451,44 @@ impl Subscriber {
         self.look_after(source);
     }
 
+    /// A publisher that was away has told the place of its newest sample, if it has any.
+    fn returned(&mut self, now: Now, source: Source, next: u64, newest: Option<u64>) {
+        let recovers = self.config.recovery.is_some();
+        let Some(window) = self.windows.get_mut(&source) else { return };
+        window.histories = window.histories.saturating_sub(1);
+        if window.next == Some(next) && newest.is_some_and(|newest| newest + 1 < next) {
+            return self.restart(now, source);
+        }
+        if !recovers && newest.is_some_and(|newest| newest >= next) {
+            window.histories += 1;
+            if let Ok(key) = keys::of_source(&self.config.key, source) {
+                self.ask(Asked::History(source), key, self.history_parameters());
+            }
+            return;
+        }
+        // What is missing before the newest is asked for.
+        self.begin(source);
+    }
+
+    /// A publisher has begun again, with other samples under the same numbers: all of them are asked for.
+    fn restart(&mut self, now: Now, source: Source) {
+        while self.give_up_first(source) {}
+        let Some(old) = self.windows.remove(&source) else { return };
+        if let Some(at) = old.retry_at {
+            self.retries.remove(&(at, source));
+        }
+        // Answers that are under way are about the one before.
+        self.asks.retain(|_, asked| !matches!(asked, Asked::History(of) | Asked::Return { source: of, .. } if *of == source));
+        let recovers = self.config.recovery.is_some();
+        let window = self.window(now, source);
+        (window.alive, window.was_alive) = (old.alive, old.was_alive);
+        window.histories = 1;
+        if let Ok(key) = keys::of_source(&self.config.key, source) {
+            let parameters = if recovers { "_anyke".into() } else { self.history_parameters() };
+            self.ask(Asked::History(source), key, parameters);
+        }
+    }
+
     /// Asks for what is missing, unless that is under way.
     fn look_after(&mut self, source: Source) {
         if self.config.recovery.is_none() {
@@ -433,8 +505,10 @@ impl Subscriber {
     }
 
     /// A question for what is missing, from one place to another, has its answer.
-    fn settle(&mut self, now: Now, source: Source, (from, to): (u64, u64), how: Answered) {
-        let Some(window) = self.windows.get_mut(&source) else { return };
+    fn settle(&mut self, now: Now, ask: AskId, source: Source, (from, to): (u64, u64), how: Answered) {
+        // What was asked of a publisher that is not the same any more is of no matter.
+        let window = self.windows.get_mut(&source).filter(|window| window.ask == Some(ask));
+        let Some(window) = window else { return };
         window.ask = None;
         let Some(next) = window.next else { return };
         if next > from {
@@ -518,7 +592,7 @@ impl Subscriber {
 
     // Clocks.
 
-    fn release_clock(&mut self, zid: ZenohId) {
+    pub(super) fn release_clock(&mut self, zid: ZenohId) {
         let Some(clock) = self.clocks.get_mut(&zid) else { return };
         for sample in clock.release() {
             self.held -= 1;
@@ -526,68 +600,4 @@ impl Subscriber {
             self.outputs.push_back(Output::Sample(sample));
         }
     }
-
-    // Forgetting.
-
-    /// Forgets who has been silent for long.
-    fn sweep(&mut self, now: Now) {
-        let old = |used: Duration| used + STATE_LIFE <= now.mono;
-        self.windows.retain(|_, window| !window.is_idle() || !old(window.used));
-        self.clocks.retain(|_, clock| {
-            if !clock.alive && clock.histories == 0 {
-                clock.keys.retain(|_, line| !line.is_idle() || !old(line.used));
-            }
-            clock.alive || clock.histories > 0 || !clock.keys.is_empty()
-        });
-        self.lines = self.clocks.values().map(|clock| clock.keys.len()).sum();
-        let windows = self.windows.values().filter(|window| window.is_idle()).map(|window| window.used);
-        let lines = self.clocks.values().flat_map(|clock| clock.keys.values()).map(|line| line.used);
-        let oldest = windows.chain(lines).min();
-        self.next_sweep = match oldest {
-            Some(used) => Some((used + STATE_LIFE).max(now.mono + MIN_SWEEP)),
-            None if self.windows.is_empty() => None,
-            None => Some(now.mono + STATE_LIFE),
-        };
-    }
-
-    /// There are too many: a quarter goes, those that have been silent for longest.
-    fn forget_windows(&mut self, now: Now) {
-        let mut all: Vec<_> =
-            self.windows.iter().map(|(&source, window)| (!window.is_idle(), window.used, source)).collect();
-        all.sort_unstable();
-        for &(_, _, source) in &all[..all.len().div_ceil(4)] {
-            while self.give_up_first(source) {}
-            if let Some(at) = self.windows.remove(&source).and_then(|window| window.retry_at) {
-                self.retries.remove(&(at, source));
-            }
-        }
-        // Answers that are under way find nobody.
-        let windows = &self.windows;
-        self.asks.retain(|_, asked| match asked {
-            Asked::History(source) | Asked::Missing { source, .. } => windows.contains_key(source),
-            Asked::Everything | Asked::Clock(_) => true,
-        });
-        self.next_sweep.get_or_insert(now.mono + STATE_LIFE);
-    }
-
-    /// There are too many: a quarter goes.
-    fn forget_lines(&mut self) {
-        let clocks: Vec<ZenohId> = self.clocks.keys().copied().collect();
-        for zid in clocks {
-            self.release_clock(zid);
-        }
-        let mut used: Vec<_> =
-            self.clocks.values().flat_map(|clock| clock.keys.values()).map(|line| line.used).collect();
-        used.sort_unstable();
-        // Of those that are equally old all go.
-        let Some(&limit) = used.get(used.len() / 4) else { return };
-        for clock in self.clocks.values_mut() {
-            clock.keys.retain(|_, line| line.used > limit);
-        }
-        self.clocks.retain(|_, clock| clock.alive || clock.histories > 0 || !clock.keys.is_empty());
-        self.lines = self.clocks.values().map(|clock| clock.keys.len()).sum();
-    }
 }
-
-/// Shortest time between two looks for those that have been silent for long.
-const MIN_SWEEP: Duration = Duration::from_secs(60);

@@ -275,7 +275,9 @@ fn late_publishers_are_asked_when_they_say_that_they_are_there() {
     assert_eq!(rig.answered(Answered::Fully), ["1", "2"]);
     assert_eq!(rig.token("7", false), NOTHING);
     // It is there again: what it has published meanwhile, without what we know.
-    assert_eq!(rig.token("7", true), ["a/@adv/pub/1e/7/_?_max=3;_anyke"]);
+    assert_eq!(rig.token("7", true), ["a/@adv/pub/1e/7/_?_max=1;_anyke"]);
+    assert_eq!(rig.reply(numbered(7, 5)), NOTHING);
+    assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_max=3;_anyke"]);
     assert_eq!(rig.sn(6), NOTHING);
     for sn in [2, 4, 5] {
         assert_eq!(rig.reply(numbered(7, sn)), NOTHING);
@@ -290,9 +292,58 @@ fn late_publishers_are_asked_when_they_say_that_they_are_there() {
     rig.told(None);
     rig.answered(Answered::Fully);
     rig.sn(2);
-    assert_eq!(rig.token("7", true), ["a/@adv/*/1e/7/**?_sn=3..;_anyke"]);
+    rig.token("7", true);
+    rig.answered(Answered::Fully);
+    rig.token("7", false);
+    assert_eq!(rig.token("7", true), ["a/@adv/pub/1e/7/_?_max=1;_anyke"]);
+    assert_eq!(rig.reply(numbered(7, 5)), NOTHING);
+    assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_sn=3..4;_anyke"]);
     assert_eq!(rig.reply(numbered(7, 3)), ["3"]);
+    assert_eq!(rig.reply(numbered(7, 4)), ["4", "5"]);
     assert_eq!(rig.answered(Answered::Fully), NOTHING);
+    assert_eq!(rig.sn(6), ["6"]);
+}
+
+#[test]
+fn a_publisher_that_begins_again_under_its_name_is_another_one() {
+    let late = Some(History { late: true, max_samples: Some(3), max_age: None });
+    for (recovery, all) in [(HEARTBEAT, "_anyke"), (None, "_max=3;_anyke")] {
+        let returned = || {
+            let mut rig = Rig::with(late, recovery);
+            rig.told(None);
+            rig.answered(Answered::Fully);
+            rig.token("7", true);
+            rig.answered(Answered::Fully);
+            for sn in 0..9 {
+                assert_eq!(rig.sn(sn), [sn.to_string()]);
+            }
+            rig.token("7", false);
+            assert_eq!(rig.token("7", true), ["a/@adv/pub/1e/7/_?_max=1;_anyke"]);
+            rig
+        };
+        // Its cache tells.
+        let mut rig = returned();
+        assert_eq!(rig.reply(numbered(7, 1)), NOTHING);
+        assert_eq!(rig.answered(Answered::Fully), [format!("a/@adv/*/1e/7/**?{all}")]);
+        assert_eq!(rig.sn(2), NOTHING);
+        assert_eq!(rig.reply(numbered(7, 0)), NOTHING);
+        assert_eq!(rig.reply(numbered(7, 1)), NOTHING);
+        assert_eq!(rig.answered(Answered::Fully), ["0", "1", "2"]);
+        // It has nothing yet, and then a sample tells.
+        let mut rig = returned();
+        assert_eq!(rig.answered(Answered::Fully), NOTHING);
+        assert_eq!(rig.sn(0), [format!("a/@adv/*/1e/7/**?{all}")]);
+        assert_eq!(rig.sn(1), NOTHING);
+        assert_eq!(rig.reply(numbered(7, 0)), NOTHING);
+        assert_eq!(rig.answered(Answered::Fully), ["0", "1"]);
+        // It is the same, and goes on: what comes twice does so for another reason.
+        let mut rig = returned();
+        assert_eq!(rig.reply(numbered(7, 8)), NOTHING);
+        assert_eq!(rig.answered(Answered::Fully), NOTHING);
+        assert_eq!(rig.sn(9), ["9"]);
+        assert_eq!(rig.sn(3), NOTHING);
+        assert_eq!(rig.sn(10), ["10"]);
+    }
 }
 
 #[test]

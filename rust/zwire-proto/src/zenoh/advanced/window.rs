@@ -33,6 +33,10 @@ pub(super) struct Window {
     pub(super) used: Duration,
     /// Whether its token is there.
     pub(super) alive: bool,
+    /// Whether its token was there at some time.
+    pub(super) was_alive: bool,
+    /// Its token was gone and is there again; no sample has come since.
+    pub(super) back: bool,
 }
 
 impl Window {
@@ -48,6 +52,8 @@ impl Window {
             retry_at: None,
             used: now,
             alive: false,
+            was_alive: false,
+            back: false,
         }
     }
 
