@@ -139,6 +139,21 @@ def test_advanced_publisher_and_subscriber(example):
     assert late[1:] == [f"demo/example/python: [   {number}] hello" for number in range(3)]
 
 
+def test_values_of_a_class(example):
+    subscriber = example("typed_sub", "-n", "4")
+    subscriber.until("subscribed")
+    assert example("typed_pub", "-n", "1").rest() == ["published as application/json;Position"]
+    assert example("typed_pub", "-n", "1", "--codec", "zenoh").rest() == [
+        "published as zenoh/serialized;Position"
+    ]
+    example("put", "-v", "somewhere").rest()
+    example("delete").rest()
+    lines = subscriber.rest()
+    assert lines[:2] == ["demo/example/python: Position(x=0.0, y=0.0)"] * 2
+    assert lines[2] == "demo/example/python: zenoh/bytes: no JSON: Expecting value at byte 0"
+    assert lines[3] == "demo/example/python: deleted"
+
+
 def test_in_an_event_loop(example):
     assert example("aio").rest() == [
         *(f"demo/example/python: value {number}" for number in range(3)),
