@@ -85,6 +85,10 @@ SHAPES = {
             tls="server",
             reliable=False,
         ),
+        Link("udp-rel1", "udp/127.0.0.1:{port}?rel=1", transport=socket.SOCK_DGRAM),
+        Link(
+            "udp-rel1-mr", "udp/127.0.0.1:{port}?rel=1;mixed_rel=1;multistream=0", transport=socket.SOCK_DGRAM
+        ),
     )
 }
 

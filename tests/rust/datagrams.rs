@@ -146,13 +146,6 @@ fn nobody_at_the_port_is_known_at_once() {
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
-#[test]
-fn reliable_udp_is_refused_with_a_reason() {
-    let _shared = with_others();
-    let error = try_client("udp/127.0.0.1:7447?rel=1", "").err().expect("not supported").to_string();
-    assert!(error.contains("reliable UDP is not supported"), "{error}");
-}
-
 /// The first word of a session.
 fn first_word(number: u128) -> Vec<u8> {
     let config = HandshakeConfig {

@@ -269,13 +269,33 @@ fn what_is_best_effort_goes_as_datagrams() {
 fn every_shape_carries_everything() {
     let ca = Authority::new("quic-shapes");
     ca.issue("node", |_| ());
-    for options in ["?multistream=0", "?mixed_rel=1", "?mixed_rel=1;multistream=0"] {
+    for options in ["?multistream=0", "?mixed_rel=1;multistream=0"] {
         carries_everything(
             &format!("quic/localhost:0{options}"),
             &ca.listener("node", ""),
             &ca.connector(""),
         );
     }
+}
+
+/// QUIC without encryption: no certificates, and what is said can be read on the way.
+#[test]
+fn reliable_udp_carries_everything() {
+    for options in ["?rel=1;multistream=0", "?rel=1;mixed_rel=1"] {
+        carries_everything(&format!("udp/127.0.0.1:0{options}"), "", "");
+    }
+    let hub = hub("udp/127.0.0.1:0?rel=1", "");
+    let address = hub.listening()[0].strip_prefix("udp/").unwrap().split('?').next().unwrap().to_owned();
+    assert!(client(&hub.listening()[0], "").links()[0].is_reliable());
+    // Who comes without is no session, and nobody who could come with it is kept out.
+    let start = Instant::now();
+    let open = "transport: {unicast: {open_timeout: 500}}";
+    for endpoint in [format!("udp/{address}"), format!("udp/{address}?rel=1;multistream=0;mixed_rel=1")] {
+        try_client(&endpoint, open).err().expect(&endpoint);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    client(&hub.listening()[0], "").close().unwrap();
+    eventually("nobody is left", || hub.links().is_empty());
 }
 
 #[test]

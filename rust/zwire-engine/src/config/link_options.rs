@@ -21,6 +21,9 @@ const BUFFERS: &[&str] = &["so_rcvbuf", "so_sndbuf"];
 /// Of multicast groups.
 const GROUP: &[&str] = &["join", "ttl"];
 
+/// Of QUIC.
+const QUIC: &[&str] = &["initial_mtu", "mtu_discovery_interval_secs"];
+
 fn is_group(endpoint: &Endpoint) -> bool {
     endpoint.address().parse().is_ok_and(|address: SocketAddr| address.ip().is_multicast())
 }
@@ -30,10 +33,12 @@ fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
     let protocol = endpoint.protocol();
     let known: &[&[_]] = match protocol {
         "udp" if is_group(endpoint) => &[RULES, IP, BUFFERS, GROUP],
+        // QUIC underneath.
+        "udp" if endpoint.metadata_value("rel") == Some("1") => &[RULES, IP, BUFFERS, QUIC],
         // Datagrams have these buffers, too.
         "tcp" | "udp" | "ws" => &[RULES, IP, BUFFERS],
         "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
-        "quic" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
+        "quic" => &[RULES, IP, BUFFERS, &TLS_CONFIG, QUIC],
         _ => &[RULES],
     };
     PROTOCOLS.contains(&protocol).then_some(known)
@@ -78,6 +83,10 @@ pub struct LinkOptions {
     pub multistream: Option<Choice>,
     /// `?mixed_rel=0|1|auto`, of QUIC: what is best effort goes as datagrams beside the streams.
     pub mixed_rel: Option<Choice>,
+    /// `#initial_mtu=bytes`, of QUIC: what the network carries before it is measured.
+    pub initial_mtu: Option<u16>,
+    /// `#mtu_discovery_interval_secs=n`, of QUIC: how often it is measured whether the network carries more.
+    pub mtu_discovery_interval: Option<Duration>,
     /// `#iface=name`: bind to this device (Linux).
     pub interface: Option<String>,
     /// `#bind=addr:port`: local address of an outgoing link.
@@ -122,9 +131,8 @@ impl LinkOptions {
         }
         let options = Self {
             priorities: metadata(endpoint, "prio", "<first>-<last>, both 0 to 7", priorities)?,
-            reliability: if protocol == "udp" {
-                // The reference has QUIC without certificates underneath.
-                metadata(endpoint, "rel", "0, because reliable UDP is not supported", |text| {
+            reliability: if is_group(endpoint) {
+                metadata(endpoint, "rel", "0, because groups are best effort", |text| {
                     (text == "0").then_some(Reliability::BestEffort)
                 })?
             } else {
@@ -136,6 +144,12 @@ impl LinkOptions {
             },
             multistream: choice(endpoint, "multistream")?,
             mixed_rel: choice(endpoint, "mixed_rel")?,
+            initial_mtu: config(endpoint, "initial_mtu", "bytes, 1200 to 65527", |text| {
+                text.parse().ok().filter(|bytes| (1200..=65_527).contains(bytes))
+            })?,
+            mtu_discovery_interval: config(endpoint, "mtu_discovery_interval_secs", SECONDS, |text| {
+                text.parse().ok().filter(|&n: &u32| n > 0).map(|n| Duration::from_secs(n.into()))
+            })?,
             interface: config(endpoint, "iface", "the name of a network interface", |text| {
                 // IFNAMSIZ counts the final zero byte.
                 (1..16).contains(&text.len()).then(|| text.to_owned())
@@ -182,6 +196,8 @@ impl ConnectRules {
     }
 }
 
+const SECONDS: &str = "seconds, 1 to 4294967295";
+
 const BYTES: &str = "bytes, 1 to 2147483647";
 
 fn buffer_size(text: &str) -> Option<u32> {
@@ -215,9 +231,11 @@ fn tos(text: &str) -> Option<u8> {
 
 /// A choice that links of streams over QUIC have; to others it says nothing, and nobody should believe it does.
 fn choice(endpoint: &Endpoint, key: &'static str) -> Result<Option<Choice>, EndpointError> {
-    let datagrams = endpoint.metadata_value("rel") == Some("0");
+    let rel = endpoint.metadata_value("rel");
     match endpoint.protocol() {
-        "quic" if !datagrams => metadata(endpoint, key, "0, 1 or auto", Choice::read),
+        "quic" if rel != Some("0") => metadata(endpoint, key, "0, 1 or auto", Choice::read),
+        // QUIC without encryption.
+        "udp" if rel == Some("1") => metadata(endpoint, key, "0, 1 or auto", Choice::read),
         "quic" => metadata(endpoint, key, "absent, because with rel=0 there are no streams", |_| None),
         _ => metadata(endpoint, key, "absent, because only links over QUIC have it", |_| None),
     }
@@ -282,6 +300,10 @@ mod tests {
         assert_eq!((o.multistream, o.mixed_rel), (Some(Choice::Yes), Some(Choice::Auto)));
         let o = options("quic/a:1?multistream=0").unwrap();
         assert_eq!((o.multistream, o.mixed_rel), (Some(Choice::No), None));
+        let o =
+            options("udp/a:1?rel=1;multistream=0#initial_mtu=1400;mtu_discovery_interval_secs=9").unwrap();
+        assert_eq!((o.multistream, o.reliability), (Some(Choice::No), Some(Reliability::Reliable)));
+        assert_eq!((o.initial_mtu, o.mtu_discovery_interval), (Some(1400), Some(Duration::from_secs(9))));
         for text in ["tcp/a:1?multistream=0", "udp/a:1?mixed_rel=auto", "quic/a:1?rel=0;multistream=auto"] {
             let e = options(text).expect_err(text).to_string();
             assert!(e.contains("absent, because"), "{text}: {e}");
@@ -301,6 +323,9 @@ mod tests {
             ("quic/a?multistream=2", "multistream"),
             ("quic/a?mixed_rel=yes", "mixed_rel"),
             ("quic/a?mixed_rel", "mixed_rel"),
+            ("udp/224.0.0.1:7447?rel=1", "rel"),
+            ("quic/a#initial_mtu=1199", "initial_mtu"),
+            ("quic/a#mtu_discovery_interval_secs=0", "mtu_discovery_interval_secs"),
             ("tcp/a#so_sndbuf=x", "so_sndbuf"),
             ("tcp/a#so_rcvbuf=0", "so_rcvbuf"),
             ("tcp/a#bind=nowhere", "bind"),

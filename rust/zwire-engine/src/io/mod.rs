@@ -82,6 +82,9 @@ impl Io {
     pub(crate) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
+            "udp" if quic::is_plain(target) => {
+                Ok(Self::Quic(Box::new(quic::Stream::connect(target, link).await?)))
+            }
             "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
             tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::Stream::connect(target, link).await?))),
             ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::Stream::connect(target, link).await?))),
@@ -377,7 +380,7 @@ impl Listener {
                 let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
                 Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
             }
-            "udp" => {
+            "udp" if !quic::is_plain(target) => {
                 let listener = udp::Listener::bind(target, link).await?;
                 let locator = locator(target, &listener.local().to_string());
                 Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
@@ -395,7 +398,7 @@ impl Listener {
                 let locator = locator(target, &format!("{host}:{port}"));
                 Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
             }
-            quic::PROTOCOL => {
+            quic::PROTOCOL | "udp" => {
                 let listener = quic::Listener::bind(target, link).await?;
                 let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
                 let locator = locator(target, &format!("{host}:{}", listener.port()));

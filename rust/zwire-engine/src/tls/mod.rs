@@ -4,10 +4,12 @@
 //! The provider of cryptography is passed by hand: the process that we live in may have a default of
 //! its own.
 
+mod anonymous;
 mod certificate;
 mod failure;
 mod name;
 
+pub(crate) use anonymous::{anonymous_client, anonymous_server};
 pub(crate) use certificate::{common_name, end_of_validity};
 pub use failure::{TlsFailure, TlsSettingsError};
 

@@ -1,10 +1,12 @@
 //! QUIC: `quic/<host>:<port>` (`zenoh-behaviour` 1.2, 7.1). One stream that both sides write on carries
-//! the batches, framed as on any stream; or there are [more](streams), or [datagrams].
+//! the batches, framed as on any stream; or there are [more](streams), or [datagrams]. `udp/<address>?rel=1`
+//! is the same [without encryption](plain).
 //!
 //! A connection is asked without waiting, as a socket is: what it can do later wakes who waits.
 
 mod datagrams;
 mod offer;
+mod plain;
 mod refusal;
 mod streams;
 
@@ -15,12 +17,16 @@ use crate::{
     error::ConnectReason,
     runtime::Birth,
     tcp::resolve,
-    tls::{client_config, common_name, end_of_validity, server_config, server_name},
+    tls::{
+        anonymous_client, anonymous_server, client_config, common_name, end_of_validity, server_config,
+        server_name,
+    },
 };
 use bytes::{Bytes, BytesMut};
 use core::{future::pending, time::Duration};
 use datagrams::Datagrams;
 use offer::Offer;
+use plain::{PlainClient, PlainServer};
 use quinn::{
     Connection, ConnectionError, Endpoint, EndpointConfig, MtuDiscoveryConfig, Side, TokioRuntime,
     TransportConfig, VarInt,
@@ -36,10 +42,18 @@ use std::{
 };
 use streams::{End, SEND_WINDOW, Streams};
 use tokio::{runtime::Handle, time::timeout};
-use zwire_proto::zenoh::Priority;
+use zwire_proto::zenoh::{Priority, Reliability};
 
 /// In endpoints.
 pub(super) const PROTOCOL: &str = "quic";
+
+/// Whether a link to or from there is one of QUIC, though its protocol is UDP.
+pub(super) fn is_plain(target: &Target) -> bool {
+    target.endpoint.protocol() == PLAIN && target.options.reliability == Some(Reliability::Reliable)
+}
+
+/// In endpoints of links without encryption.
+const PLAIN: &str = "udp";
 
 /// What the other side may send ahead on one stream: 16 large messages, or 64 ms of 1 Gbit/s. On all of
 /// them it may be twice as much, so that one which is stuck leaves room for the others.
@@ -84,14 +98,15 @@ pub(crate) struct Stream {
 impl Stream {
     /// Connects to the first address of `target` that answers.
     pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
-        let settings = link.tls_at(&target.options);
+        let plain = is_plain(target);
+        let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
         let name = server_name(target.endpoint.address())?;
         let offer = Offer::of(&target.options);
-        let mut tls = client_config(&settings)?;
+        let mut tls = if plain { anonymous_client()? } else { client_config(&settings)? };
         tls.alpn_protocols = offer.names();
-        let tls = QuicClientConfig::try_from(tls).map_err(unusable)?;
-        let mut config = quinn::ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport(offer, false)));
+        let tls = Arc::new(QuicClientConfig::try_from(tls).map_err(unusable)?);
+        let mut config = quinn::ClientConfig::new(if plain { Arc::new(PlainClient(tls)) } else { tls });
+        config.transport_config(Arc::new(transport(target, offer, false)));
         let mut last = ConnectReason::Unresolved;
         for peer in resolve(target.endpoint.address()).await? {
             let endpoint = open(target, link, peer).map_err(ConnectReason::io)?;
@@ -99,7 +114,8 @@ impl Stream {
             match connecting.map_err(unusable)?.await {
                 Ok(connection) => {
                     let port = endpoint.local_addr().map_err(ConnectReason::io)?.port();
-                    return Self::new(connection, offer, port, &settings).await;
+                    let protocol = if plain { PLAIN } else { PROTOCOL };
+                    return Self::new(connection, (protocol, offer), port, &settings).await;
                 }
                 Err(error) => last = refused(&error, &name.to_str()),
             }
@@ -109,7 +125,7 @@ impl Stream {
 
     async fn new(
         connection: Connection,
-        offer: Offer,
+        (protocol, offer): (&str, Offer),
         port: u16,
         settings: &TlsSettings,
     ) -> Result<Self, ConnectReason> {
@@ -126,7 +142,7 @@ impl Stream {
             .flatten();
         let (streams, datagrams) = Self::ways_of(&connection, offer).await?;
         Ok(Self {
-            ends: Ends::of_addresses(PROTOCOL, SocketAddr::new(local, port), peer),
+            ends: Ends::of_addresses(protocol, SocketAddr::new(local, port), peer),
             connection,
             streams,
             datagrams,
@@ -357,9 +373,12 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-fn transport(offer: Offer, accepts: bool) -> TransportConfig {
+fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(MAX_DATAGRAM);
+    if let Some(interval) = target.options.mtu_discovery_interval {
+        mtu.interval(interval);
+    }
     let mut config = TransportConfig::default();
     let two_ways = u32::from(accepts && offer.has_streams());
     let one_way = offer.streams_of_one_direction();
@@ -374,6 +393,9 @@ fn transport(offer: Offer, accepts: bool) -> TransportConfig {
         .datagram_receive_buffer_size(offer.has_datagrams().then_some(datagrams::RECEIVE_BUFFER))
         .datagram_send_buffer_size(datagrams::SEND_BUFFER)
         .mtu_discovery_config(Some(mtu));
+    if let Some(mtu) = target.options.initial_mtu {
+        config.initial_mtu(mtu);
+    }
     config
 }
 
@@ -381,21 +403,25 @@ fn transport(offer: Offer, accepts: bool) -> TransportConfig {
 pub(crate) struct Listener {
     endpoint: Endpoint,
     local: SocketAddr,
+    protocol: &'static str,
     offer: Offer,
     settings: Arc<TlsSettings>,
 }
 
 impl Listener {
     pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
-        let settings = link.tls_at(&target.options);
+        let plain = is_plain(target);
+        let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
         let offer = Offer::of(&target.options);
-        let mut tls = server_config(&settings)?;
+        let mut tls = if plain { anonymous_server()? } else { server_config(&settings)? };
         tls.alpn_protocols = offer.names();
         // QUIC has other tickets, and knows no older version.
-        let tls = QuicServerConfig::try_from(tls).map_err(unusable)?;
-        let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
-        config.transport_config(Arc::new(transport(offer, true))).max_incoming(MAX_INCOMING);
+        let tls = Arc::new(QuicServerConfig::try_from(tls).map_err(unusable)?);
+        let mut config =
+            quinn::ServerConfig::with_crypto(if plain { Arc::new(PlainServer(tls)) } else { tls });
+        config.transport_config(Arc::new(transport(target, offer, true))).max_incoming(MAX_INCOMING);
         let settings = Arc::new(settings);
+        let protocol = if plain { PLAIN } else { PROTOCOL };
         let mut last = ConnectReason::Unresolved;
         for address in resolve(target.endpoint.address()).await? {
             let bound = udp::bind(target, link, address).and_then(|socket| {
@@ -403,7 +429,7 @@ impl Listener {
                 Endpoint::new(endpoint_config(), Some(config.clone()), socket.into(), runtime)
             });
             match bound.and_then(|endpoint| Ok((endpoint.local_addr()?, endpoint))) {
-                Ok((local, endpoint)) => return Ok(Self { endpoint, local, offer, settings }),
+                Ok((local, endpoint)) => return Ok(Self { endpoint, local, protocol, offer, settings }),
                 Err(error) => last = ConnectReason::io(error),
             }
         }
@@ -421,8 +447,12 @@ impl Listener {
     pub(super) async fn accept(&self) -> io::Result<Incoming> {
         let closed = || io::Error::other("the endpoint is closed");
         let incoming = self.endpoint.accept().await.ok_or_else(closed)?;
-        let settings = self.settings.clone();
-        Ok(Incoming { incoming, port: self.local.port(), offer: self.offer, settings })
+        Ok(Incoming {
+            incoming,
+            port: self.local.port(),
+            kind: (self.protocol, self.offer),
+            settings: self.settings.clone(),
+        })
     }
 }
 
@@ -456,7 +486,7 @@ impl Drop for Guard {
 pub(crate) struct Incoming {
     incoming: quinn::Incoming,
     port: u16,
-    offer: Offer,
+    kind: (&'static str, Offer),
     settings: Arc<TlsSettings>,
 }
 
@@ -468,6 +498,6 @@ impl Incoming {
     pub(super) async fn ready(self) -> Result<Stream, ConnectReason> {
         let refused = |error: ConnectionError| refused(&error, "");
         let connection = self.incoming.await.map_err(refused)?;
-        Stream::new(connection, self.offer, self.port, &self.settings).await
+        Stream::new(connection, self.kind, self.port, &self.settings).await
     }
 }
