@@ -21,6 +21,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 OLD_PEER_VERSION := 1.0.0
 CARGO_DENY_VERSION := 0.20.2
 FUZZ_SECONDS ?= 20
+CYCLES ?= 10000
 # Pass more to pytest: make test-py PYTEST_ARGS="-k keyexpr"
 PYTEST_ARGS ?=
 
@@ -114,6 +115,14 @@ $(ZRE_PEERS)/versions: .ci/zre-peers
 stress: ext ## Minutes of load and failing networks, with a table of figures at the end
 	ZWIRE_PAIRS=1000 $(BIN)/python -m pytest tests/python/test_readiness.py -k fresh_pairs --timeout 300 $(PYTEST_ARGS)
 	$(BIN)/python -m pytest tests/network/stress_reconnect.py tests/network/stress_load.py --timeout 600 $(PYTEST_ARGS)
+
+.PHONY: leaks
+leaks: ext ## CYCLES (10000) sessions with one of everything: memory, threads and descriptors stay flat
+	$(BIN)/python tests/leaks/cycles.py --cycles $(CYCLES)
+
+.PHONY: sanitize
+sanitize: ext ## Tests under AddressSanitizer and LeakSanitizer; needs a nightly Rust
+	.ci/sanitize $(BIN)/python $(CURDIR)/target/sanitize
 
 .PHONY: test-zre
 test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 20/ZRE node, in network namespaces
