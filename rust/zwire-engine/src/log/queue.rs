@@ -485,19 +485,22 @@ mod tests {
 
     #[test]
     fn the_end_says_what_was_counted_and_lets_the_consumer_go() {
-        let log: &'static Log = Box::leak(Box::new(Log::new()));
+        let log = std::sync::Arc::new(Log::new());
         log.state.lock().consumer = Consumer::Busy;
-        let consumer = std::thread::spawn(move || {
-            let mut texts = Vec::new();
-            loop {
-                let taken = log.take();
-                texts.extend(taken.records.iter().map(Record::text));
-                if taken.end {
-                    break;
+        let consumer = std::thread::spawn({
+            let log = log.clone();
+            move || {
+                let mut texts = Vec::new();
+                loop {
+                    let taken = log.take();
+                    texts.extend(taken.records.iter().map(Record::text));
+                    if taken.end {
+                        break;
+                    }
                 }
+                log.leave();
+                texts
             }
-            log.leave();
-            texts
         });
         for record in some(15) {
             log.push(record, true, false);
