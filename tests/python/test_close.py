@@ -37,7 +37,6 @@ def everything(session):
     query = queryable.recv(timeout=PATIENCE)
     transports = info.declare_transport_events_listener()
     links = info.declare_link_events_listener()
-    declared = session.declare_keyexpr("k")
     batch = pa.record_batch({"key": ["a"], "payload": [b"x"]})
     waits = {
         "subscriber.recv": subscriber.recv,
@@ -67,7 +66,6 @@ def everything(session):
         "declare_queryable": lambda: session.declare_queryable("a"),
         "declare_querier": lambda: session.declare_querier("a"),
         "declare_keyexpr": lambda: session.declare_keyexpr("a"),
-        "undeclare": lambda: session.undeclare(declared),
         "flush": session.flush,
         "ready": session.ready,
         "publisher.put": lambda: publisher.put(b""),
@@ -137,6 +135,7 @@ def test_it_is_an_error_that_ported_programs_know():
 def test_what_only_looks_or_ends_goes_on_working(session):
     publisher, subscriber = session.declare_publisher("a"), session.declare_subscriber("a")
     token, queryable = session.liveliness().declare_token("t"), session.declare_queryable("q")
+    number = session.declare_keyexpr("k")
     session.close()
     session.close(timeout=0)
     assert session.is_closed()
@@ -144,6 +143,7 @@ def test_what_only_looks_or_ends_goes_on_working(session):
     assert (str(publisher.key_expr), str(session.zid())) == ("a", str(session.id.zid))
     with subscriber:
         pass
+    session.undeclare(number)
     for declared in (publisher, token, queryable):
         declared.undeclare()
         with pytest.raises(SessionClosed):
@@ -290,3 +290,27 @@ def test_ctrl_c_ends_the_wait_of_close(program):
     )
     out, err = process.rest(within=10)
     assert (process.returncode, out.strip(), err) == (0, "interrupted True", "")
+
+
+def test_a_session_that_is_dropped_holds_up_no_other_thread(program):
+    """Its link is stuck, and it waits for that as long as a close does."""
+    process = program(
+        "import signal\n"
+        "s = client(zwire__queue__bytes_per_priority=65_536); t = client()\n"
+        "t.declare_subscriber('b', id)\n"
+        "p = s.declare_publisher('b'); p.wait_matching(1, 5)\n"
+        "os.kill(int(sys.argv[2]), signal.SIGSTOP)\n"
+        "while s.stats()['link.tx_dropped'] < 5: p.put(bytes(60_000))\n"
+        "gone = threading.Event()\n"
+        "def drop():\n"
+        "    global s, p\n"
+        "    del p, s\n"
+        "    gone.set()\n"
+        "thread = threading.Thread(target=drop); thread.start()\n"
+        "turns = 0\n"
+        "while not gone.wait(0.01): turns += 1\n"
+        "os.kill(int(sys.argv[2]), signal.SIGCONT)\n"
+        "thread.join(); print(turns > 3)\n"
+    )
+    out, err = process.rest(within=15)
+    assert (process.returncode, out.strip()) == (0, "True"), err

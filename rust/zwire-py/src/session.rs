@@ -51,6 +51,14 @@ pub(crate) struct SessionRef {
     pub(crate) callbacks: Arc<Group>,
 }
 
+impl Drop for SessionRef {
+    /// What is queued gets its time, and the other threads of the program the interpreter meanwhile.
+    fn drop(&mut self) {
+        // Of another process, closed already, or without an interpreter: the engine does what is left.
+        let _ = Python::try_attach(|py| py.detach(|| self.engine.close()));
+    }
+}
+
 impl Handle {
     /// Runs a command that may wait, without the interpreter.
     pub(crate) fn run<R: Send>(
