@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,11 @@ def test_the_tree_is_drawn_as_it_is():
         bases = [base.__name__ for base in getattr(errors, name).__bases__]
         assert bases[0] == (parent or "Exception"), name
         assert getattr(errors, name).__bases__[1:] == ((BUILTIN[name],) if name in BUILTIN else ())
+
+
+def test_every_class_is_in_the_catalogue():
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "errors.md").read_text()
+    assert [name for name in errors.__all__ if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
