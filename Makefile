@@ -165,6 +165,8 @@ lint-py: ext
 	$(BIN)/mypy tests/typing
 	$(BIN)/mypy examples
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
+		| grep -E "error|completeness"
 	$(BIN)/python -m mypy.stubtest zwire._zwire
 
 .PHONY: deny

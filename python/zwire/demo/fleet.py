@@ -62,9 +62,9 @@ class Robot:
         # Not all of them press the button at once.
         self._shutter = seed % IMAGE_EVERY
         self._random = random.Random(seed)
-        self.x = self._random.uniform(-FIELD / 2, FIELD / 2)
-        self.y = self._random.uniform(-FIELD / 2, FIELD / 2)
-        self.battery = self._random.uniform(0.7, 1.0)
+        self.x: float = self._random.uniform(-FIELD / 2, FIELD / 2)
+        self.y: float = self._random.uniform(-FIELD / 2, FIELD / 2)
+        self.battery: float = self._random.uniform(0.7, 1.0)
         self._heading = self._random.uniform(-math.pi, math.pi)
         self._speed = self._random.uniform(0.5, 2.0)
         self.sent: Counter[str] = Counter()
@@ -103,12 +103,12 @@ class Process:
     def __init__(self, settings: Settings, session: Session) -> None:
         self.settings = settings
         self.session = session
-        self.robots = {
+        self.robots: dict[str, Robot] = {
             f"robot-{number}": Robot(f"robot-{number}", 1013 * settings.process + 7 * number)
             for number in range(settings.robots)
         }
         self.sent: Counter[str] = Counter()
-        self.bytes = 0
+        self.bytes: int = 0
         self._positions: dict[str, Publisher] = {
             name: session.declare_publisher(
                 self._key(name, "position"),

@@ -34,7 +34,7 @@ class Hub:
                 "zwire/tap": os.fspath(capture),
             }
         )
-        (self.endpoint,) = self._session.listening()
+        self.endpoint: str = self._session.listening()[0]
 
     def __enter__(self) -> Self:
         return self

@@ -69,7 +69,7 @@ class Job:
     def __init__(self, endpoint: str, *, temporary: Path, log: Path) -> None:
         self.endpoint = endpoint
         self._log = log
-        self.spark = _start(temporary, log)
+        self.spark: SparkSession = _start(temporary, log)
         self._messages: DataFrame | None = None
         self._results: DataFrame | None = None
         self._answers: DataFrame | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from zwire.spark import schema
 
@@ -54,7 +54,7 @@ class Batch:
     def __eq__(self, other: object) -> bool:
         return bool(self._batch.equals(other._batch)) if isinstance(other, Batch) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as large as what it holds
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as large as what it holds
 
     def __repr__(self) -> str:
         return f"<Batch {len(self)} rows: {', '.join(self._batch.schema.names)}>"

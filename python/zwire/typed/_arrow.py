@@ -43,7 +43,7 @@ class ArrowCodec(Codec):
 
     name = "arrow"
     encoding = "application/vnd.apache.arrow.stream"
-    also = ("application/vnd.apache.arrow.file",)
+    also: tuple[str, ...] = ("application/vnd.apache.arrow.file",)
 
     def __init__(self, *, validate: bool = True, max_bytes: int = 1 << 28) -> None:
         """Choose whether payloads are trusted, and what they may become."""

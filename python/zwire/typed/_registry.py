@@ -115,7 +115,7 @@ def _built_in() -> Registry:
     return built_in
 
 
-registry = Registry(_built_in())
+registry: Registry = Registry(_built_in())
 """What :func:`register` adds to, and everything uses that is given no other."""
 
 

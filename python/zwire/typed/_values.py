@@ -49,11 +49,11 @@ class Writer(Generic[T]):
     ) -> None:
         """Choose the codec, and see that it can."""
         self.model = model
-        self.codec = codec_for(model, codec, among or registry)
-        self.schema = schema if schema is not None else self.codec.schema(model)
+        self.codec: Codec = codec_for(model, codec, among or registry)
+        self.schema: str | None = schema if schema is not None else self.codec.schema(model)
         # By its text, since with_schema would replace all of one that has no number.
         name = self.codec.encoding
-        self.encoding = Encoding(f"{name};{self.schema}" if self.schema else name)
+        self.encoding: Encoding = Encoding(f"{name};{self.schema}" if self.schema else name)
 
     def write(self, value: T, key: object = None) -> Buffer | str:
         """Write a value.

@@ -104,61 +104,71 @@ class _Fixed(int):
 class Int8(_Fixed):
     """An integer of 8 bits with a sign."""
 
-    width_bytes, signed = 1, True
+    width_bytes: int = 1
+    signed: bool = True
 
 
 class Int16(_Fixed):
     """An integer of 16 bits with a sign."""
 
-    width_bytes, signed = 2, True
+    width_bytes: int = 2
+    signed: bool = True
 
 
 class Int32(_Fixed):
     """An integer of 32 bits with a sign; so does a plain ``int`` travel."""
 
-    width_bytes, signed = 4, True
+    width_bytes: int = 4
+    signed: bool = True
 
 
 class Int64(_Fixed):
     """An integer of 64 bits with a sign."""
 
-    width_bytes, signed = 8, True
+    width_bytes: int = 8
+    signed: bool = True
 
 
 class Int128(_Fixed):
     """An integer of 128 bits with a sign."""
 
-    width_bytes, signed = 16, True
+    width_bytes: int = 16
+    signed: bool = True
 
 
 class UInt8(_Fixed):
     """An integer of 8 bits without a sign."""
 
-    width_bytes, signed = 1, False
+    width_bytes: int = 1
+    signed: bool = False
 
 
 class UInt16(_Fixed):
     """An integer of 16 bits without a sign."""
 
-    width_bytes, signed = 2, False
+    width_bytes: int = 2
+    signed: bool = False
 
 
 class UInt32(_Fixed):
     """An integer of 32 bits without a sign."""
 
-    width_bytes, signed = 4, False
+    width_bytes: int = 4
+    signed: bool = False
 
 
 class UInt64(_Fixed):
     """An integer of 64 bits without a sign."""
 
-    width_bytes, signed = 8, False
+    width_bytes: int = 8
+    signed: bool = False
 
 
 class UInt128(_Fixed):
     """An integer of 128 bits without a sign."""
 
-    width_bytes, signed = 16, False
+    width_bytes: int = 16
+    signed: bool = False
 
 
 class Float32(float):

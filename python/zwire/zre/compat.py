@@ -149,8 +149,8 @@ class Pyre:
         self._groups: list[str] = []
         self._node: zre.Node | None = None
         self._stopped = False
-        self.verbose = False
-        self.inbox = _Inbox()
+        self.verbose: bool = False
+        self.inbox: _Inbox = _Inbox()
 
     def __bool__(self) -> bool:
         return True
@@ -373,9 +373,9 @@ class PyreEvent:
 
     def __init__(self, node: Pyre) -> None:
         kind, identity, name, *rest = node.recv()
-        self.type = kind.decode()
+        self.type: str = kind.decode()
         self.peer_uuid_bytes = identity
-        self.peer_name = name.decode()
+        self.peer_name: str = name.decode()
         self.headers: dict[str, str] | None = None
         self.peer_addr: str | None = None
         self.group: str | None = None
