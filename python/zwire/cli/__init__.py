@@ -59,7 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 2
     try:
-        code = importlib.import_module(f"zwire.cli.{args.command}").run(args)
+        command = importlib.import_module(f"zwire.cli.{args.command}")
+        with importlib.import_module("zwire.cli._log").heard(args):
+            code = command.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # What is still in the buffer has nowhere to go; without this the interpreter would say so at its end.
@@ -88,7 +90,8 @@ def _open_closed() -> None:
 
 
 def _failed(command: str, error: Exception | str, code: int) -> int:
-    print(f"zwire {command}: {error}", file=sys.stderr)
+    # In one piece: the log writes there from another thread.
+    sys.stderr.write(f"zwire {command}: {error}\n")
     return code
 
 
@@ -118,4 +121,6 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             command.description = f"{summary[0].upper()}{summary[1:]}.\n\n{module.__doc__ or ''}".rstrip()
             command.epilog = module.EPILOG
             module.configure(command)
+            if name != "zre":
+                importlib.import_module("zwire.cli._log").add_log(command)
     return parser

@@ -210,7 +210,9 @@ def too_few(command: str, came: int, args: argparse.Namespace) -> int:
 
 def say(line: str) -> None:
     """Print for the person, not for the pipe."""
-    print(line, file=sys.stderr, flush=True)
+    # In one piece: the log writes there from another thread.
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def settle(session: zenoh.Session) -> None:

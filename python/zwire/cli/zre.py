@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from zwire.cli import _zre
+from zwire.cli._log import add_log
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         module.configure(command)
         _zre.add_node(command)
+        add_log(command)
 
 
 def run(args: argparse.Namespace) -> int:

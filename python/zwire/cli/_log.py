@@ -1,0 +1,65 @@
+"""The log of a command, on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+LEVELS = {"off": 100, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5}
+"""What ``--log-level`` takes, as levels of ``logging``."""
+
+_PATIENCE = 1.0
+"""Seconds that the end of a command waits for its log."""
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    group = parser.add_argument_group(
+        "log", "On standard error. Without these it has warnings, or what RUST_LOG says."
+    )
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="also who connects and disconnects, and why; -vv: everything",
+    )
+    group.add_argument("--log-level", choices=list(LEVELS), metavar="LEVEL", help=", ".join(LEVELS))
+
+
+@contextlib.contextmanager
+def heard(args: argparse.Namespace) -> Iterator[None]:
+    """Let the person hear what they have asked for, while a command runs."""
+    import logging
+
+    from zwire import log, zenoh
+
+    asked = args.log_level or {0: None, 1: "info"}.get(args.verbose, "debug")
+    if asked is None and os.environ.get("RUST_LOG"):
+        zenoh.try_init_log_from_env()
+        yield
+        return
+    handler = logging.StreamHandler()
+    if asked is None:
+        handler.setFormatter(logging.Formatter(f"zwire {args.command}: %(message)s"))
+    else:
+        # Who wants to see what happens wants to see when.
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    level = LEVELS[asked or "warn"]
+    logger = logging.getLogger("zwire")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    log.limit(*(() if level > logging.DEBUG else (None,)))
+    try:
+        yield
+    finally:
+        log.flush(_PATIENCE)
+        log.limit()
+        logger.setLevel(before)
+        logger.removeHandler(handler)
