@@ -7,9 +7,14 @@ import inspect
 import pytest
 
 from zwire import aio, zenoh, zre
+from zwire.aio import ext as aio_ext
 from zwire.aio import zre as aio_zre
+from zwire.zenoh import ext
 
 CLASSES = [
+    (ext.AdvancedPublisher, aio_ext.AdvancedPublisher),
+    (ext.AdvancedSubscriber, aio_ext.AdvancedSubscriber),
+    (ext.SampleMissListener, aio_ext.SampleMissListener),
     (zenoh.Handler, aio.Handler),
     (zenoh.LinkEventsListener, aio.LinkEventsListener),
     (zenoh.Liveliness, aio.Liveliness),
@@ -92,6 +97,8 @@ def test_names_and_parameters_are_the_same(ours, theirs):
 def test_functions_are_the_same():
     for name in ("open", "scout"):
         assert parameters(getattr(aio, name)) == parameters(getattr(zenoh, name))
+    for name in ("declare_advanced_publisher", "declare_advanced_subscriber"):
+        assert parameters(getattr(aio_ext, name)) == parameters(getattr(ext, name))
     assert parameters(aio_zre.Node) == parameters(zre.Node)
 
 

@@ -71,7 +71,8 @@ def imports(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["zwire", "zwire.zenoh", "zwire.zre", "zwire.typed", "zwire.aio", "zwire.aio.zre"]
+    "module",
+    ["zwire", "zwire.zenoh", "zwire.zre", "zwire.typed", "zwire.aio", "zwire.aio.ext", "zwire.aio.zre"],
 )
 def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
     seen = probe(module)

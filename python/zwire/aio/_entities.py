@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from zwire.zenoh import CongestionControl, Priority, Reliability, ReplyKeyExpr
 
 __all__ = [
+    "Declared",
     "LinkEventsListener",
+    "Listener",
     "LivelinessToken",
     "MatchingListener",
     "Publisher",
@@ -116,11 +118,11 @@ class Declared:
         self._inner.__exit__(None, None, None)
 
 
-class _Listener(Receiver[T], Declared, Generic[T]):
+class Listener(Receiver[T], Declared, Generic[T]):
     """A receiver that is declared."""
 
 
-class Subscriber(_Listener[Sample]):
+class Subscriber(Listener[Sample]):
     """A declared subscriber: an asynchronous iterator over its samples, unless it has a callback."""
 
     @property
@@ -163,7 +165,7 @@ class Subscriber(_Listener[Sample]):
         return batch
 
 
-class Queryable(_Listener[Query]):
+class Queryable(Listener[Query]):
     """A declared queryable: an asynchronous iterator over its queries, unless it has a callback."""
 
     @property
@@ -202,15 +204,15 @@ class LivelinessToken(Declared):
         await ready(self._inner, timeout)
 
 
-class MatchingListener(_Listener[MatchingStatus]):
+class MatchingListener(Listener[MatchingStatus]):
     """A listener to changes of the matching status."""
 
 
-class TransportEventsListener(_Listener[TransportEvent]):
+class TransportEventsListener(Listener[TransportEvent]):
     """A listener to nodes that connect and disconnect."""
 
 
-class LinkEventsListener(_Listener[LinkEvent]):
+class LinkEventsListener(Listener[LinkEvent]):
     """A listener to links that come and go."""
 
 

@@ -16,7 +16,7 @@ use zwire_proto::zenoh::{Encoding, KeyExpr, Qos, Reliability, session::Publisher
 /// dropped.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref)]
 pub(crate) struct AdvancedPublisher {
-    declared: Declared,
+    pub(crate) declared: Declared,
     key: KeyExpr,
     /// Of values that come without one.
     encoding: Encoding,

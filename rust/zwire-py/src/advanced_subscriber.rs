@@ -30,7 +30,7 @@ pub(crate) struct AdvancedSubscriber {
     session: Handle,
     id: EntityId,
     key: KeyExpr,
-    subscriber: Subscriber,
+    pub(crate) subscriber: Subscriber,
 }
 
 /// Declares an advanced subscriber.

@@ -2,6 +2,8 @@
 //! wait, or that somebody may end early.
 
 use crate::{
+    advanced_publisher::AdvancedPublisher,
+    advanced_subscriber::AdvancedSubscriber,
     errors, interrupt,
     liveliness::LivelinessToken,
     publisher::Publisher,
@@ -74,6 +76,8 @@ fn session(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Handle> {
         return Ok(session.get().0.clone());
     } else if let Ok(subscriber) = of.cast::<Subscriber>() {
         &subscriber.get().declared
+    } else if let Ok(subscriber) = of.cast::<AdvancedSubscriber>() {
+        &subscriber.get().subscriber.declared
     } else if let Ok(queryable) = of.cast::<Queryable>() {
         &queryable.get().declared
     } else {
@@ -103,9 +107,12 @@ impl Pending {
     /// Until so many match a publisher or querier.
     #[staticmethod]
     fn matching(py: Python<'_>, of: &Bound<'_, PyAny>, n: usize) -> PyResult<Self> {
-        let declared = match of.cast::<Publisher>() {
-            Ok(publisher) => &publisher.get().declared,
-            Err(_) => &of.cast::<Querier>()?.get().declared,
+        let declared = if let Ok(publisher) = of.cast::<Publisher>() {
+            &publisher.get().declared
+        } else if let Ok(publisher) = of.cast::<AdvancedPublisher>() {
+            &publisher.get().declared
+        } else {
+            &of.cast::<Querier>()?.get().declared
         };
         declared.check(py)?;
         let id = declared.id;

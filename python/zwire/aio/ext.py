@@ -1,0 +1,221 @@
+"""Advanced publishers and subscribers for event loops; their settings are those of :mod:`zwire.zenoh.ext`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zwire import _zwire
+from zwire._zwire import Miss, Sample
+from zwire.aio._entities import Declared, Listener, Sender, Subscriber, matched, ready
+
+if TYPE_CHECKING:
+    import weakref
+
+    from zwire._zwire import (
+        ArrowBatch,
+        CacheConfig,
+        Encoding,
+        EntityGlobalId,
+        HistoryConfig,
+        KeyExpr,
+        MissDetectionConfig,
+        RecoveryConfig,
+        Timestamp,
+        _IntoEncoding,
+        _IntoKeyExpr,
+        _IntoZBytes,
+    )
+    from zwire.aio._channel import IntoHandler, Server
+    from zwire.aio._session import Session
+    from zwire.zenoh import CongestionControl, Locality, Priority, Reliability
+
+__all__ = [
+    "AdvancedPublisher",
+    "AdvancedSubscriber",
+    "SampleMissListener",
+    "declare_advanced_publisher",
+    "declare_advanced_subscriber",
+]
+
+
+class AdvancedPublisher(Declared, Sender):
+    """A publisher that numbers and keeps what it publishes."""
+
+    def __init__(self, inner: _zwire.AdvancedPublisher) -> None:
+        self._inner: _zwire.AdvancedPublisher = inner
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """Its id."""
+        return self._inner.id
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """Where it publishes."""
+        return self._inner.key_expr
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding of its values."""
+        return self._inner.encoding
+
+    @property
+    def congestion_control(self) -> CongestionControl:
+        """What happens to its publications when a queue is full."""
+        return self._inner.congestion_control
+
+    @property
+    def priority(self) -> Priority:
+        """The priority of its publications."""
+        return self._inner.priority
+
+    async def put(
+        self,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> None:
+        """Publish a value; waits where congestion control says so."""
+        await self._send(
+            self._inner.put,
+            payload,
+            encoding=encoding,
+            attachment=attachment,
+            timestamp=timestamp,
+            timestamp_instrumentation=timestamp_instrumentation,
+        )
+
+    async def delete(
+        self,
+        *,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: None = None,
+    ) -> None:
+        """Publish a deletion."""
+        await self._send(
+            self._inner.delete,
+            attachment=attachment,
+            timestamp=timestamp,
+            timestamp_instrumentation=timestamp_instrumentation,
+        )
+
+    async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait until at least ``n`` subscribers are known. With a timeout in seconds, ``TimedOut``."""
+        await matched(self._inner, n, timeout)
+
+
+class SampleMissListener(Listener[Miss]):
+    """A listener to what an advanced subscriber misses."""
+
+
+class AdvancedSubscriber(Listener[Sample]):
+    """A subscriber that orders what it gets, asks for what is missing, and says what is lost."""
+
+    _servers: weakref.WeakSet[Server[Any]]
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """Its id."""
+        return self._inner.id  # type: ignore[no-any-return]
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """What it subscribes to."""
+        return self._inner.key_expr  # type: ignore[no-any-return]
+
+    @property
+    def dropped(self) -> int:
+        """How many samples were dropped because the handler was full."""
+        return self._inner.dropped  # type: ignore[no-any-return]
+
+    def sample_miss_listener(self, handler: IntoHandler[Miss] | None = None) -> SampleMissListener:
+        """Listen to what is missed: reported when nobody has it any more, each publication once."""
+        return SampleMissListener(self._inner.sample_miss_listener, handler, servers=self._servers)
+
+    def detect_publishers(
+        self, handler: IntoHandler[Sample] | None = None, *, history: bool | None = None
+    ) -> Subscriber:
+        """Subscribe to the tokens of publishers with ``publisher_detection`` on its key."""
+        return Subscriber(
+            lambda channel: self._inner.detect_publishers(channel, history=history),
+            handler,
+            servers=self._servers,
+        )
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
+        await ready(self._inner, timeout)
+
+    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
+        """Take up to ``max_rows`` samples as an Arrow record batch.
+
+        Waits for the first sample only; at the timeout the batch is empty.
+        """
+        batch: ArrowBatch = await self._open().batch(
+            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
+        )
+        return batch
+
+
+def declare_advanced_publisher(
+    session: Session,
+    key_expr: _IntoKeyExpr,
+    *,
+    encoding: _IntoEncoding | None = None,
+    congestion_control: CongestionControl | None = None,
+    priority: Priority | None = None,
+    express: bool | None = None,
+    reliability: Reliability | None = None,
+    allowed_destination: Locality | None = None,
+    cache: CacheConfig | None = None,
+    sample_miss_detection: MissDetectionConfig | None = None,
+    publisher_detection: bool | None = None,
+) -> AdvancedPublisher:
+    """Declare an advanced publisher; see ``zwire.zenoh.ext.declare_advanced_publisher``."""
+    inner = _zwire.declare_advanced_publisher(
+        session._session,  # noqa: SLF001 - of the same package
+        key_expr,
+        encoding=encoding,
+        congestion_control=congestion_control,
+        priority=priority,
+        express=express,
+        reliability=reliability,
+        allowed_destination=allowed_destination,
+        cache=cache,
+        sample_miss_detection=sample_miss_detection,
+        publisher_detection=publisher_detection,
+    )
+    return AdvancedPublisher(inner)
+
+
+def declare_advanced_subscriber(
+    session: Session,
+    key_expr: _IntoKeyExpr,
+    handler: IntoHandler[Sample] | None = None,
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> AdvancedSubscriber:
+    """Declare an advanced subscriber; see ``zwire.zenoh.ext.declare_advanced_subscriber``."""
+    servers = session._servers  # noqa: SLF001 - of the same package
+    subscriber = AdvancedSubscriber(
+        lambda channel: _zwire.declare_advanced_subscriber(
+            session._session,  # noqa: SLF001 - of the same package
+            key_expr,
+            channel,
+            allowed_origin=allowed_origin,
+            history=history,
+            recovery=recovery,
+            subscriber_detection=subscriber_detection,
+        ),
+        handler,
+        servers=servers,
+    )
+    subscriber._servers = servers  # noqa: SLF001 - for what it declares in turn
+    return subscriber
