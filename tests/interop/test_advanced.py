@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from interop.harness import ECLIPSE, QUIET, ZWIRE, Net, all_declared, eventually, free_port, shown
-from network.relay import DatagramRelay
+from network.relay import DatagramRelay, Relay
 
 BOTH = [ZWIRE, ECLIPSE]
 PAIRS = list(itertools.product(BOTH, BOTH))
@@ -367,6 +367,36 @@ def arrives(publisher, subscriber, key):
     )
     publisher.publish_numbers(name="pub", start=0, end=1)
     assert numbers(subscriber.followed(name="sub", count=1, seconds=5)) == [0]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_what_is_published_while_the_link_is_lost_is_recovered(world, kind, key):
+    publisher = world.publishers[kind]
+    port = int(world.hub.endpoint.rpartition(":")[2])
+    with Relay(port) as relay:
+        near = relay.port
+        subscriber = world.net.node(ZWIRE, "client", connect=[f"tcp/127.0.0.1:{near}"])
+        publisher.advanced_publisher(name="pub", key=key, cache=20, detect={}, detection=True)
+        subscriber.advanced_subscribe(
+            name="sub",
+            key=key,
+            history={"detect_late_publishers": True},
+            recovery={"heartbeat": True},
+        )
+        subscriber.detect_publishers(name="publishers", of="sub", history=True)
+        publisher.publish_numbers(name="pub", start=0, end=5)
+        assert numbers(subscriber.followed(name="sub", count=5, seconds=5)) == list(range(5))
+    assert len(subscriber.received(name="publishers", count=2, seconds=5)) == 2
+    publisher.publish_numbers(name="pub", start=5, end=10)
+    with Relay(port, port=near):
+        got = subscriber.followed(name="sub", count=10, seconds=10)
+        assert numbers(got) == list(range(10))
+        publisher.publish_numbers(name="pub", start=10, end=12)
+        got = subscriber.followed(name="sub", count=12, seconds=5)
+        assert numbers(got) == list(range(12))
+        assert got["misses"] == []
+        subscriber.reset()
+    publisher.drop_all()
 
 
 @pytest.mark.parametrize("cache", [2, 100])
