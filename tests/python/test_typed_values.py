@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, TypedDict, TypeVar
 from uuid import UUID
 
 import cbor2
@@ -191,6 +191,32 @@ def test_models_of_other_libraries_survive(codec):
 
     both = Both(Struct(1.0, NOON), [Model(x=2.0, at=NOON)])
     assert there_and_back(both, codec=codec) == both
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+    more: "list[Box[T]]" = field(default_factory=list)
+    named: dict[str, T] | None = None
+
+
+@dataclass
+class Endless(Generic[T]):
+    inner: "Endless[list[T]] | None" = None
+
+
+@pytest.mark.parametrize("codec", TREES)
+def test_generic_dataclasses_have_the_types_that_they_are_given(codec):
+    value = Box(NOON, [Box(NOON)], {"a": NOON})
+    assert there_and_back(value, Box[datetime], codec=codec) == value
+    with pytest.raises(errors.PayloadError, match=r"int expected, not text at more\[0\]\.content"):
+        typed.decode(b'{"content":1,"more":[{"content":"a"}]}', "application/json", Box[int])
+    assert typed.decode(b'{"content":[1,"a"]}', "application/json", Box) == Box([1, "a"])
+    with pytest.raises(TypeError, match="more and more"):
+        typed.encode(Endless(), Endless[int], codec=codec)
 
 
 def test_annotations_that_nobody_can_resolve():

@@ -1,7 +1,7 @@
 """Values instead of bytes: the model is what comes out."""
 
 from dataclasses import dataclass
-from typing import TypedDict, assert_type
+from typing import Generic, TypedDict, TypeVar, assert_type
 
 import msgspec
 import pydantic
@@ -10,11 +10,18 @@ from zwire import typed, zenoh
 from zwire.errors import PayloadError, QueryError
 from zwire.zenoh import ext
 
+T = TypeVar("T")
+
 
 @dataclass
 class Position:
     x: float
     y: float = 0.0
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
 
 
 class Note(TypedDict):
@@ -64,6 +71,7 @@ def subscribing(session: zenoh.Session) -> None:
     assert_type(typed.subscriber(session, "a", dict[str, int]).recv().value, dict[str, int])
     advanced = ext.declare_advanced_subscriber(session, "a", history=ext.HistoryConfig())
     assert_type(typed.Subscriber.over(advanced, Position), typed.Subscriber[Position])
+    assert_type(typed.subscriber(session, "a", Box[int]).recv().value.content, int)
     ring = typed.subscriber(session, "a", bytes, zenoh.handlers.RingChannel(2))
     assert_type(ring, typed.Subscriber[bytes])
 

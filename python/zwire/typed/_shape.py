@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from zwire.typed._tree import Converter, Misfit, Wire, enumeration, kind, literal, scalars, wanted
+from zwire.typed._tree import MAX_DEPTH, Converter, Misfit, Wire, enumeration, kind, literal, scalars, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -115,18 +115,21 @@ class _Compiler:
             return self.mapping(arguments[0], self.of(arguments[1]))
         if isinstance(tp, typing.NewType):
             return self.of(tp.__supertype__)
+        if isinstance(tp, typing.TypeVar):
+            return self.of(Any)
+        if dataclasses.is_dataclass(origin):
+            return self.known(tp) or self.fields(origin, tp)
         raise TypeError(f"{tp} has no form in {self.wire.name}")
 
     def cls(self, cls: Any) -> Converter:  # noqa: ANN401
-        if cls in self.made:
-            self.closed &= cls not in self.making
-            return self.made[cls]
+        if made := self.known(cls):
+            return made
         if is_pydantic(cls) or is_struct(cls):
             self.closed = False
             make = self.pydantic if is_pydantic(cls) else self.struct
             return self.made.setdefault(cls, make(cls))
         if dataclasses.is_dataclass(cls):
-            return self.fields(cls)
+            return self.fields(cls, cls)
         if is_typed_dict(cls):
             return self.typed_dict(cls)
         if issubclass(cls, Enum):
@@ -294,10 +297,18 @@ class _Compiler:
 
     # ---- Classes ------------------------------------------------------------------------------------
 
-    def fields(self, cls: Any) -> Converter:  # noqa: ANN401
-        hints = _hints(cls)
-        made = self.made[cls] = _pending(hints)
-        self.making.add(cls)
+    def known(self, tp: Any) -> Converter | None:  # noqa: ANN401
+        """Give the converter of a class that was met before, perhaps around itself."""
+        self.closed &= tp not in self.making
+        return self.made.get(tp)
+
+    def fields(self, cls: Any, tp: Any) -> Converter:  # noqa: ANN401
+        """Give the converter of a dataclass; ``tp`` is it with its parameters, if it has some."""
+        hints = _filled(_hints(cls), cls, tp)
+        made = self.made[tp] = _pending(hints)
+        self.making.add(tp)
+        if len(self.making) > MAX_DEPTH:
+            raise TypeError(f"{cls.__name__} contains more and more different types of itself")
         named = [item for item in dataclasses.fields(cls) if item.init]
         parts = {item.name: self.of(hints[item.name]) for item in named}
         required = [
@@ -320,7 +331,7 @@ class _Compiler:
             return _dump_named(((name, getattr(value, name)) for name in parts), parts)
 
         made.load, made.dump = load, dump
-        self.making.remove(cls)
+        self.making.remove(tp)
         return made
 
     def typed_dict(self, cls: Any) -> Converter:  # noqa: ANN401
@@ -425,6 +436,19 @@ def _hints(cls: Any) -> dict[str, Any]:  # noqa: ANN401
         return typing.get_type_hints(cls)
     except NameError as error:
         raise TypeError(f"{cls.__name__}: {error}; its annotations must be visible in its module") from error
+
+
+def _filled(hints: dict[str, Any], cls: Any, tp: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Put the parameters of a generic class into its annotations; what is left open is anything."""
+    given = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(tp), strict=False))
+
+    def fill(hint: Any) -> Any:  # noqa: ANN401
+        if isinstance(hint, typing.TypeVar):
+            return given.get(hint, Any)
+        open_ones = () if isinstance(hint, type) else getattr(hint, "__parameters__", ())
+        return hint[tuple(given.get(one, Any) for one in open_ones)] if open_ones else hint
+
+    return {name: fill(hint) for name, hint in hints.items()}
 
 
 def _name(tp: Any) -> str:  # noqa: ANN401
