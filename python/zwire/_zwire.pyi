@@ -1930,7 +1930,7 @@ class Session:
 
         Args:
             key_expr: The keys that it answers for.
-            handler: A channel, a callback, or a pair; a query is finished when the callback has returned.
+            handler: A channel, a callback, or a pair; a query is finished when nothing refers to it any more.
             complete: Whether it knows all there is of its keys, so that nobody else needs to be asked.
             allowed_origin: Whether queries of this session, of others, or of both are answered.
 
