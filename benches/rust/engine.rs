@@ -84,7 +84,8 @@ fn main() {
             b.put_many(fill, |_| {}, &mut || false).unwrap();
         } else {
             for _ in 0..total {
-                b.publish(publisher, qos, PushBody::Put(Put::new(payload.clone())), &mut || false).unwrap();
+                let body = PushBody::Put(Put::new(payload.clone()));
+                b.publish(publisher, qos, body, None, &mut || false).unwrap();
             }
         }
         let sent = start.elapsed();

@@ -26,6 +26,7 @@ from zwire.stats import NodeStats, SessionStats, SocketStats
 from zwire.zenoh._enums import (
     CongestionControl,
     ConsolidationMode,
+    InterceptionPoint,
     Locality,
     Priority,
     QueryTarget,
@@ -108,7 +109,12 @@ __all__ = [
     "Stopper",
     "Subscriber",
     "Timestamp",
+    "TimestampContext",
     "TimestampId",
+    "TimestampInstrumentation",
+    "TimestampInstrumentationBuilder",
+    "TimestampStack",
+    "TimestampStackRecord",
     "Transport",
     "TransportEvent",
     "TransportEventsListener",
@@ -383,7 +389,7 @@ class Sample:
     @property
     def source_info(self) -> SourceInfo | None: ...
     @property
-    def timestamp_stack(self) -> None: ...
+    def timestamp_stack(self) -> TimestampStack | None: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -446,6 +452,62 @@ class TimestampId:
     def __gt__(self, other: TimestampId, /) -> bool: ...
     def __ge__(self, other: TimestampId, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class TimestampContext:
+    """The node that a timestamp callback is called in."""
+
+    @property
+    def zid(self) -> ZenohId: ...
+    @property
+    def whatami(self) -> WhatAmI: ...
+
+@final
+class TimestampInstrumentation:
+    """Where a message is stamped; made by a :class:`TimestampInstrumentationBuilder`."""
+
+    def is_instrumented(self, point: InterceptionPoint) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class TimestampInstrumentationBuilder:
+    """Says where messages are stamped; each method gives a builder with that point changed."""
+
+    def __new__(cls) -> Self: ...
+    def set_send(self, enabled: bool) -> Self: ...
+    def set_route(self, enabled: bool) -> Self: ...
+    def set_receive(self, enabled: bool) -> Self: ...
+    def build(self) -> TimestampInstrumentation:
+        """The instrumentation.
+
+        Raises:
+            InvalidValue: No point is enabled.
+        """
+
+@final
+class TimestampStackRecord:
+    """One stamp of a message."""
+
+    @property
+    def point(self) -> InterceptionPoint: ...
+    @property
+    def is_custom(self) -> bool: ...
+    def timestamp(self) -> Timestamp | bytes: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class TimestampStack:
+    """When a message passed where, in the order in which it did.
+
+    That of an answer goes on from that of its query.
+    """
+
+    @property
+    def instrumentation(self) -> TimestampInstrumentation: ...
+    @property
+    def records(self) -> list[TimestampStackRecord]: ...
 
 @final
 class WhatAmIMatcher:
@@ -713,14 +775,20 @@ def without_waiting(
 ) -> tuple[_T, Pending | Literal[False] | None]:
     """Call something; what commands of a session in it would wait for is not waited for."""
 
-def open(config: _IntoConfig | None = None, *, timestamp_callback: None = None) -> Session:
+def open(
+    config: _IntoConfig | None = None,
+    *,
+    timestamp_callback: Callable[[TimestampContext], bytes] | None = None,
+) -> Session:
     """Open a session.
 
     Args:
         config: A :class:`Config`, a dict of keys, or a :class:`zwire.config.SessionConfig`; the defaults of a
             peer if
             left out. Its ``connect/timeout_ms`` and ``scouting/delay`` bound how long this takes.
-        timestamp_callback: See the compatibility page.
+        timestamp_callback: Makes the stamps of messages that want some (``timestamp_instrumentation``)
+            instead of the clock: where one is sent, in the thread that sends it, and where one is received,
+            in the thread that takes it. Where it fails there is no stamp; ``sys.unraisablehook`` hears why.
 
     Returns:
         An open session, whose context closes it. Opening takes place before this returns: a client has its
@@ -1184,7 +1252,7 @@ class Publisher:
         encoding: _IntoEncoding | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish a value with the key, priority and congestion control of the publisher.
@@ -1208,7 +1276,7 @@ class Publisher:
         *,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish that the key has no value any more.
@@ -1299,7 +1367,7 @@ class Querier:
         attachment: _IntoZBytes | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Handler[Reply]:
         """Ask, with the key, target, consolidation and timeout of the querier.
 
@@ -1331,7 +1399,7 @@ class Querier:
         attachment: _IntoZBytes | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> _H: ...
     @overload
     def get(
@@ -1344,7 +1412,7 @@ class Querier:
         attachment: _IntoZBytes | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until there are queryables that it would ask.
@@ -1414,7 +1482,7 @@ class Query:
     @property
     def source_info(self) -> SourceInfo | None: ...
     @property
-    def timestamp_stack(self) -> None: ...
+    def timestamp_stack(self) -> TimestampStack | None: ...
     def accepts_replies(self) -> ReplyKeyExpr:
         """Give which keys the asker accepts."""
 
@@ -1566,7 +1634,7 @@ class ReplyError:
     @property
     def encoding(self) -> Encoding: ...
     @property
-    def timestamp_stack(self) -> None: ...
+    def timestamp_stack(self) -> TimestampStack | None: ...
 
 @final
 class Session:
@@ -1676,7 +1744,7 @@ class Session:
         express: bool | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
@@ -1749,7 +1817,7 @@ class Session:
         express: bool | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
@@ -1794,7 +1862,7 @@ class Session:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Handler[Reply]:
         """Ask queryables. Replies come through the handler and end when all who were asked have finished.
 
@@ -1849,7 +1917,7 @@ class Session:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> _H: ...
     @overload
     def get(
@@ -1870,7 +1938,7 @@ class Session:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
     @overload
     def declare_subscriber(
@@ -2663,14 +2731,14 @@ class AdvancedPublisher:
         encoding: _IntoEncoding | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
     def delete(
         self,
         *,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None: ...
     def undeclare(self) -> None: ...

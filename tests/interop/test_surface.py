@@ -15,16 +15,9 @@ from zwire.errors import NotSupported
 
 MODULES = ["", "handlers", "ext", "shm"]
 
-TIMESTAMPS = "instrumentation of messages with timestamps is not implemented yet"
 
 # What the stubs have and this package does not, each with the reason.
 ABSENT = {
-    "InterceptionPoint": TIMESTAMPS,
-    "TimestampContext": TIMESTAMPS,
-    "TimestampInstrumentation": TIMESTAMPS,
-    "TimestampInstrumentationBuilder": TIMESTAMPS,
-    "TimestampStack": TIMESTAMPS,
-    "TimestampStackRecord": TIMESTAMPS,
     "EntityId": "names a type in the stubs, not in the module",
     "SourceSn": "names a type in the stubs, not in the module",
 }

@@ -148,7 +148,7 @@ fn queries_are_answered_through_the_hub() {
             for i in 0..3u8 {
                 let body = PushBody::Put(Put::new(vec![i]));
                 let reply = QueryReplyBody::Sample { key: key(&format!("store/{i}")), body };
-                query.reply(QueryReply { body: reply, express: None }, &mut never()).unwrap();
+                query.reply(QueryReply { body: reply, express: None, stamps: None }, &mut never()).unwrap();
             }
             if query.parameters == "last" {
                 break;
@@ -207,7 +207,7 @@ fn a_client_comes_back_after_the_hub_was_killed() {
     let _hub = open(&format!("{{mode: 'router', listen: {{endpoints: ['tcp/{address}']}}}}"));
     eventually("matching again", || a.matching(publisher).unwrap());
     let body = PushBody::Put(Put::new(&b"hello"[..]));
-    a.publish(publisher, Qos::DEFAULT, body, &mut never()).unwrap();
+    a.publish(publisher, Qos::DEFAULT, body, None, &mut never()).unwrap();
     assert_eq!(&next(&queue).payload[..], b"hello");
 }
 
@@ -412,7 +412,7 @@ fn a_client_that_never_reads_costs_droppable_traffic_nothing() {
         // 120 MB, far more than sockets and queues hold.
         for _ in 0..2_000 {
             let body = PushBody::Put(Put::new(payload.clone()));
-            flood.publish(publisher, Qos::DEFAULT, body, &mut never()).unwrap();
+            flood.publish(publisher, Qos::DEFAULT, body, None, &mut never()).unwrap();
         }
         assert!(start.elapsed() < WAIT);
         assert!(resident_kib() < before + 64 * 1024, "memory stays bounded");

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Reply,
         SourceInfo,
         Timestamp,
+        TimestampInstrumentation,
         _IntoEncoding,
         _IntoParameters,
         _IntoZBytes,
@@ -278,7 +279,7 @@ class Publisher(_Matcher, Sender):
         encoding: _IntoEncoding | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish a value; waits where congestion control says so."""
@@ -311,7 +312,7 @@ class Publisher(_Matcher, Sender):
         *,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish a deletion."""
@@ -345,7 +346,7 @@ class Querier(_Matcher):
         attachment: _IntoZBytes | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Replies:
         """Ask; see ``Session.get``."""
         return Replies(

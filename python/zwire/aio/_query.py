@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Selector,
         SourceInfo,
         Timestamp,
+        TimestampStack,
         ZBytes,
         _IntoEncoding,
         _IntoKeyExpr,
@@ -101,8 +102,8 @@ class Query:
         return self._inner.source_info
 
     @property
-    def timestamp_stack(self) -> None:
-        """Always None: instrumentation of 1.10 is passed on by routers and not kept."""
+    def timestamp_stack(self) -> TimestampStack | None:
+        """When it passed where, if the asker wants to know. Answers go on with it."""
         return self._inner.timestamp_stack
 
     def accepts_replies(self) -> ReplyKeyExpr:

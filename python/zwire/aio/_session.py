@@ -26,7 +26,7 @@ from zwire.aio._query import Query
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from zwire._zwire import (
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         Selector,
         SourceInfo,
         Timestamp,
+        TimestampContext,
+        TimestampInstrumentation,
         Transport,
         TransportEvent,
         ZenohId,
@@ -190,7 +192,7 @@ class Session(Sender):
         express: bool | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
@@ -256,7 +258,7 @@ class Session(Sender):
         express: bool | None = None,
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
@@ -292,7 +294,7 @@ class Session(Sender):
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Replies:
         """Ask queryables: ``await`` gives all replies as a list, ``async for`` each as it comes."""
         return Replies(
@@ -503,7 +505,9 @@ class SessionInfo:
 class Opening:
     """A session that is about to be opened: ``await`` it, or enter it with ``async with``."""
 
-    def __init__(self, config: _IntoConfig | None, timestamp_callback: None) -> None:
+    def __init__(
+        self, config: _IntoConfig | None, timestamp_callback: Callable[[TimestampContext], bytes] | None
+    ) -> None:
         self._config = config
         self._timestamp_callback = timestamp_callback
         self._session: Session | None = None
@@ -531,7 +535,11 @@ class Opening:
             await self._session.close()
 
 
-def open(config: _IntoConfig | None = None, *, timestamp_callback: None = None) -> Opening:
+def open(
+    config: _IntoConfig | None = None,
+    *,
+    timestamp_callback: Callable[[TimestampContext], bytes] | None = None,
+) -> Opening:
     """Open a session; ``await`` it, or enter it with ``async with``, which closes it.
 
     Raises:

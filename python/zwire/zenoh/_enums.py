@@ -14,6 +14,7 @@ from zwire.errors import InvalidValue
 __all__ = [
     "CongestionControl",
     "ConsolidationMode",
+    "InterceptionPoint",
     "Locality",
     "Priority",
     "QueryTarget",
@@ -199,3 +200,16 @@ class WhatAmI(_Enum):
         return WhatAmIMatcher(f"{self}|{other}")
 
     __ror__ = __or__
+
+
+class InterceptionPoint(_Enum):
+    """Where a message is stamped."""
+
+    __module__ = "zwire.zenoh"
+
+    SEND = 0
+    """Where it leaves its sender."""
+    ROUTE = 1
+    """At a node on its way."""
+    RECEIVE = 2
+    """Where a session takes it."""

@@ -108,7 +108,7 @@ impl Answer<'_> {
         let body = PushBody::Put(Put { encoding, ..Put::new(payload) });
         let body = QueryReplyBody::Sample { key, body };
         // An asker that is gone, or a session that is closed, needs no answer.
-        let _ = self.query.reply(QueryReply { body, express: None }, &mut || false);
+        let _ = self.query.reply(QueryReply { body, express: None, stamps: None }, &mut || false);
     }
 
     fn json(&self, path: &str, value: &Value) {

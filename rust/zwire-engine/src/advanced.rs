@@ -31,7 +31,7 @@ use zwire_proto::{
         },
         session::{
             EntityId, Get, GetEnd, GetId, Locality, Published, PublisherOptions, QueryReply, QueryReplyBody,
-            QueryableOptions, Sample, SampleKind, SessionError, SubscriberOptions,
+            QueryableOptions, Sample, SampleKind, SessionError, Stamps, SubscriberOptions,
         },
         wire::{Consolidation, PushBody, Put, QueryTarget},
     },
@@ -287,6 +287,7 @@ impl Core {
         now: Now,
         id: EntityId,
         mut body: PushBody,
+        stamps: Option<Box<Stamps>>,
         effects: &mut Effects,
     ) -> Result<Published, SessionError> {
         let Some(publishing) = self.advanced.publishers.get_mut(&id) else {
@@ -305,7 +306,7 @@ impl Core {
         }
         let at = publishing.machine.poll_timeout();
         rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
-        self.publish(now, id, body, effects)
+        self.publish(now, id, body, stamps, effects)
     }
 
     /// Turns the machines whose time has come.
@@ -320,7 +321,8 @@ impl Core {
             let at = publishing.machine.poll_timeout();
             rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
             if let (Some(payload), Some(heartbeat)) = (told, publishing.heartbeat)
-                && let Err(error) = self.publish(now, heartbeat, PushBody::Put(Put::new(payload)), effects)
+                && let Err(error) =
+                    self.publish(now, heartbeat, PushBody::Put(Put::new(payload)), None, effects)
             {
                 tracing::debug!(%error, "a heartbeat is not sent");
             }
@@ -343,7 +345,7 @@ impl Core {
         let more = bodies.len() == AT_ONCE;
         for body in bodies {
             let body = QueryReplyBody::Sample { key: key.clone(), body };
-            if let Err(error) = self.api.reply(now, query.id, QueryReply { body, express }) {
+            if let Err(error) = self.api.reply(now, query.id, QueryReply { body, express, stamps: None }) {
                 tracing::debug!(%error, "a cache does not answer");
                 return false;
             }
@@ -478,11 +480,12 @@ impl Session {
         publisher: EntityId,
         qos: Qos,
         body: PushBody,
+        stamps: Option<Box<Stamps>>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
         self.shared().grace(qos, &body)?;
         self.command(interrupted, |core, now, effects| {
-            Ok(core.publish_advanced(now, publisher, body, effects)?)
+            Ok(core.publish_advanced(now, publisher, body, stamps, effects)?)
         })
     }
 

@@ -25,7 +25,7 @@ use zwire_proto::{
         node::{FaceId, Node, NodeEvent},
         session::{
             BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
-            Published, Reply, Sample, Session, SessionError,
+            Published, Reply, Sample, Session, SessionError, Stamps,
         },
         wire::{CloseReason, NetworkMessage, PushBody, ResponseFinal},
     },
@@ -395,11 +395,12 @@ impl Core {
         now: Now,
         publisher: EntityId,
         body: PushBody,
+        stamps: Option<Box<Stamps>>,
         effects: &mut Effects,
     ) -> Result<Published, SessionError> {
         let Self { api, side, samples, advanced, .. } = self;
         let subscribers = ToSubscribers { now, samples, advanced, effects };
-        api.publish_to(now, publisher, body, &mut Outwards { now, side, subscribers })
+        api.publish_to(now, publisher, body, stamps, &mut Outwards { now, side, subscribers })
     }
 
     /// Drains every output of the machines.
@@ -471,9 +472,19 @@ impl Core {
                 source_info,
                 qos,
                 accept_any_key,
+                stamps,
             } => {
-                let query =
-                    InboundQuery { id, key, parameters, body, attachment, source_info, qos, accept_any_key };
+                let query = InboundQuery {
+                    id,
+                    key,
+                    parameters,
+                    body,
+                    attachment,
+                    source_info,
+                    qos,
+                    accept_any_key,
+                    stamps,
+                };
                 let query = Query::new(self.shared.clone(), query);
                 match self.queries.get(&queryable) {
                     Some(queue) => {

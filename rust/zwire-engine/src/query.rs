@@ -1,6 +1,6 @@
 //! [`Query`]: a question that this session has to answer.
 
-use crate::{core::Effects, error::Error, queue::Weigh, shared::Shared};
+use crate::{clock, core::Effects, error::Error, queue::Weigh, shared::Shared};
 use bytes::Bytes;
 use std::{
     ops::Deref,
@@ -12,8 +12,8 @@ use std::{
 use zwire_proto::{
     Text,
     zenoh::{
-        KeyExpr, Qos,
-        session::{QueryId, QueryReply},
+        KeyExpr, Qos, Timestamp,
+        session::{QueryId, QueryReply, Stamps},
         wire::{QueryBody, SourceInfo},
     },
 };
@@ -37,6 +37,8 @@ pub struct InboundQuery {
     pub qos: Qos,
     /// Whether replies on other keys are welcome.
     pub accept_any_key: bool,
+    /// When it passed where, if its sender wants to know.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 /// A question that this session has to answer. Dropping it ends the answer: the asker gets the
@@ -65,6 +67,16 @@ impl Query {
         let mut effects = Effects::default();
         shared.with_core(&mut effects, |core, now, _| core.api.reply(now, self.query.id, reply))?;
         shared.wait_blocking(&mut effects, interrupted)
+    }
+
+    /// The time by the clock of the session that has to answer.
+    ///
+    /// # Errors
+    /// The session is closed or of another process.
+    pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
+        let shared = self.shared.upgrade().ok_or(Error::Closed)?;
+        shared.check()?;
+        Ok(shared.core.lock().api.new_timestamp(clock::now()))
     }
 
     /// Ends the answer. Idempotent.

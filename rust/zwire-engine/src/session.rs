@@ -34,7 +34,7 @@ use zwire_proto::{
         node::FaceKind,
         session::{
             Barrier, EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
-            QueryableOptions, Sample, SubscriberOptions,
+            QueryableOptions, Sample, Stamper, Stamps, SubscriberOptions,
         },
         wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
     },
@@ -422,10 +422,13 @@ impl Session {
         publisher: EntityId,
         qos: Qos,
         body: PushBody,
+        stamps: Option<Box<Stamps>>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Published, Error> {
         self.shared.grace(qos, &body)?;
-        self.command(interrupted, |core, now, effects| Ok(core.publish(now, publisher, body, effects)?))
+        self.command(interrupted, |core, now, effects| {
+            Ok(core.publish(now, publisher, body, stamps, effects)?)
+        })
     }
 
     /// Publishes many, so many at a time under one lock that each costs little. `fill` makes the next one
@@ -668,6 +671,11 @@ impl Session {
     pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
         self.birth().check()?;
         Ok(self.shared.core.lock().api.new_timestamp(clock::now()))
+    }
+
+    /// Sets who makes the stamps of messages that want some, instead of the clock.
+    pub fn set_stamper(&self, stamper: Stamper) {
+        self.shared.core.lock().api.set_stamper(stamper);
     }
 
     /// The id of this node.

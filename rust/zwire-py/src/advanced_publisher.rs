@@ -6,7 +6,8 @@ use crate::{
     encoding, enums,
     keyexpr::{self, PyKeyExpr},
     sample::PyEntityGlobalId,
-    session::{Session, del_body, locality, no_instrumentation, put_body, qos},
+    session::{Session, del_body, locality, put_body, qos},
+    stamps,
 };
 use pyo3::{prelude::*, types::PyDict};
 use zwire_engine::AdvancedPublisherOptions;
@@ -72,10 +73,16 @@ pub(crate) fn declare_advanced_publisher(
 }
 
 impl AdvancedPublisher {
-    fn publish(&self, py: Python<'_>, body: PushBody) -> PyResult<()> {
+    fn publish(
+        &self,
+        py: Python<'_>,
+        body: PushBody,
+        instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let stamps = stamps::wanted(py, &self.declared.session, instrumentation)?;
         let (id, qos) = (self.declared.id, self.options.qos);
         let publish = |engine: &zwire_engine::Session, interrupted: &mut dyn FnMut() -> bool| {
-            engine.publish_advanced(id, qos, body, interrupted).map(|_| ())
+            engine.publish_advanced(id, qos, body, stamps, interrupted).map(|_| ())
         };
         let result = self.declared.session.run(py, publish);
         // The engine knows numbers; this knows what was undeclared.
@@ -142,9 +149,9 @@ impl AdvancedPublisher {
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        no_instrumentation(py, timestamp_instrumentation)?;
         let default = self.encoding.clone();
-        self.publish(py, put_body(payload, encoding, default, attachment, timestamp, None)?)
+        let body = put_body(payload, encoding, default, attachment, timestamp, None)?;
+        self.publish(py, body, timestamp_instrumentation)
     }
 
     /// Publishes a deletion.
@@ -156,8 +163,7 @@ impl AdvancedPublisher {
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        no_instrumentation(py, timestamp_instrumentation)?;
-        self.publish(py, del_body(attachment, timestamp, None)?)
+        self.publish(py, del_body(attachment, timestamp, None)?, timestamp_instrumentation)
     }
 
     /// Waits until at least `n` subscribers are known. With a timeout in seconds, `TimedOut` when it is

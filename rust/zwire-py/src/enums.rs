@@ -1,7 +1,7 @@
 //! The enumerations. Python sees members of `enum.Enum` classes (`zwire.zenoh`), which iterate, pickle and
 //! can be dictionary keys; the types here carry them across.
 
-use crate::{errors, once::Once};
+use crate::{errors, once::Once, stamps::Point};
 use pyo3::{Borrowed, prelude::*, types::PyType};
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability, SetIntersectionLevel, WhatAmI,
@@ -110,6 +110,12 @@ enumeration!(PySetIntersectionLevel, "SetIntersectionLevel", SetIntersectionLeve
     Intersects = "INTERSECTS",
     Includes = "INCLUDES",
     Equals = "EQUALS",
+});
+
+enumeration!(PyInterceptionPoint, "InterceptionPoint", Point {
+    Send = "SEND",
+    Route = "ROUTE",
+    Receive = "RECEIVE",
 });
 
 /// How replies to a get are thinned out: a `ConsolidationMode` as an object. Methods take either.

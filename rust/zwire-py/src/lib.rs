@@ -35,6 +35,7 @@ mod sample;
 mod scout;
 mod selector;
 mod session;
+mod stamps;
 mod stats;
 mod subscriber;
 mod timestamp;
@@ -91,6 +92,10 @@ mod _zwire {
         scout::{Hello, Scout, scout},
         selector::PySelector,
         session::{Session, close_all, open},
+        stamps::{
+            PyTimestampInstrumentation, PyTimestampInstrumentationBuilder, PyTimestampStack,
+            PyTimestampStackRecord, TimestampContext,
+        },
         subscriber::Subscriber,
         timestamp::{PyNtp64, PyTimestamp, PyTimestampId},
         waking::{WakeThread, Wakeups},

@@ -7,7 +7,8 @@ use crate::{
     handlers::{HandlerArg, Item},
     keyexpr::PyKeyExpr,
     sample::PyEntityGlobalId,
-    session::{Handle, del_body, no_instrumentation, put_body},
+    session::{Handle, del_body, put_body},
+    stamps,
     subscriber::Source,
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -171,11 +172,18 @@ impl Publisher {
         Self { declared: Declared::new(session, id, "publisher"), key, encoding, options }
     }
 
-    fn publish(&self, py: Python<'_>, body: PushBody) -> PyResult<()> {
+    fn publish(
+        &self,
+        py: Python<'_>,
+        body: PushBody,
+        instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let stamps = stamps::wanted(py, &self.declared.session, instrumentation)?;
         let (id, qos) = (self.declared.id, self.options.qos);
         let session = &self.declared.session;
-        let result = session
-            .run(py, move |engine, interrupted| engine.publish(id, qos, body, interrupted).map(|_| ()));
+        let result = session.run(py, move |engine, interrupted| {
+            engine.publish(id, qos, body, stamps, interrupted).map(|_| ())
+        });
         // The engine knows numbers; this knows what was undeclared.
         result.or_else(|error| self.declared.check(py).and(Err(error)))
     }
@@ -255,9 +263,9 @@ impl Publisher {
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         source_info: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        no_instrumentation(py, timestamp_instrumentation)?;
         let default = self.encoding.clone();
-        self.publish(py, put_body(payload, encoding, default, attachment, timestamp, source_info)?)
+        let body = put_body(payload, encoding, default, attachment, timestamp, source_info)?;
+        self.publish(py, body, timestamp_instrumentation)
     }
 
     /// Publishes a deletion.
@@ -270,8 +278,7 @@ impl Publisher {
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         source_info: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        no_instrumentation(py, timestamp_instrumentation)?;
-        self.publish(py, del_body(attachment, timestamp, source_info)?)
+        self.publish(py, del_body(attachment, timestamp, source_info)?, timestamp_instrumentation)
     }
 
     /// Waits until at least `n` subscribers are known. With a timeout in seconds, `TimedOut` when it is

@@ -8,8 +8,8 @@ use crate::{
     publisher::{MatchingListener, MatchingStatus, matching_status},
     reply,
     sample::{self, PyEntityGlobalId},
-    session::{Handle, no_instrumentation, parameters, query_body, reply_key},
-    zbytes,
+    session::{Handle, parameters, query_body, reply_key},
+    stamps, zbytes,
 };
 use pyo3::{prelude::*, types::PyDict};
 use zwire_proto::zenoh::{
@@ -89,7 +89,6 @@ impl Querier {
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        no_instrumentation(py, timestamp_instrumentation)?;
         self.declared.check(py)?;
         let options = &self.options;
         let get = Get {
@@ -104,6 +103,7 @@ impl Querier {
             accept_any_key: options.accept_any_key,
             destination: options.destination,
             querier: Some(self.declared.id),
+            stamps: stamps::wanted(py, &self.declared.session, timestamp_instrumentation)?,
             ..Get::new(self.key.clone())
         };
         reply::start(py, &self.declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)

@@ -10,6 +10,7 @@ use crate::{
     sample::{PyEntityGlobalId, PySourceInfo},
     selector::PySelector,
     session::{Handle, del_body, put_body, reply_key},
+    stamps::{self, PyTimestampStack},
     subscriber::Source,
     zbytes::{self, PyZBytes},
 };
@@ -20,6 +21,7 @@ use zwire_engine::{Error, Query as Engine, Queue, runtime::Birth};
 use zwire_proto::zenoh::{
     Encoding, KeyExpr, Parameters,
     session::{EntityId, QueryReply, QueryReplyBody, ReplyError},
+    wire::TsStack,
 };
 
 /// A declared queryable. A context manager, and an iterator over its queries unless it has a
@@ -127,6 +129,7 @@ impl Queryable {
 impl Item for Engine {
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (key, parameters) = (self.key.clone(), self.parameters.clone());
+        let stamps = self.stamps.clone().map(|stamps| stamps::taken(py, *stamps));
         let query = Query {
             key,
             parameters,
@@ -134,6 +137,7 @@ impl Item for Engine {
             source_info: self.source_info,
             body: self.body.clone(),
             attachment: self.attachment.clone(),
+            stamps,
             engine: Mutex::new(Some(Arc::new(self))),
             birth: Birth::here(),
         };
@@ -152,6 +156,8 @@ pub(crate) struct Query {
     source_info: Option<zwire_proto::zenoh::wire::SourceInfo>,
     body: Option<zwire_proto::zenoh::wire::QueryBody>,
     attachment: Option<bytes::Bytes>,
+    /// With who makes those of this session, if the clock does not.
+    stamps: Option<(TsStack, Option<Arc<stamps::Callback>>)>,
     engine: Mutex<Option<Arc<Engine>>>,
     birth: Birth,
 }
@@ -162,8 +168,14 @@ impl Query {
         let Some(engine) = self.engine.lock().clone() else {
             return Err(errors::usage(py, "the query is finished"));
         };
+        let clock = || engine.new_timestamp().map_err(|error| errors::engine(py, &error));
+        let stamps = match &self.stamps {
+            Some((stack, callback)) => Some(stamps::sent(py, stack.clone(), callback.as_deref(), clock)?),
+            None => None,
+        };
+        let reply = QueryReply { body, express, stamps };
         let mut interrupt = crate::interrupt::Interrupt::default();
-        let result = py.detach(|| engine.reply(QueryReply { body, express }, &mut || interrupt.check()));
+        let result = py.detach(|| engine.reply(reply, &mut || interrupt.check()));
         match result {
             Ok(()) => Ok(()),
             Err(Error::Interrupted) => {
@@ -236,10 +248,10 @@ impl Query {
         self.source_info.map(PySourceInfo)
     }
 
-    /// Always None: instrumentation of 1.10 is passed on by routers and not kept.
+    /// When it passed where, if the asker wants to know. Answers go on with it.
     #[getter]
-    fn timestamp_stack(&self, py: Python<'_>) -> Py<PyAny> {
-        py.None()
+    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
+        stamps::shown(self.stamps.as_ref().map(|(stack, _)| stack))
     }
 
     /// Which keys the asker accepts.
@@ -284,7 +296,7 @@ impl Query {
     ) -> PyResult<()> {
         let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
         let payload = zbytes::extract(payload)?;
-        self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload }), None)
+        self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload, stamps: None }), None)
     }
 
     /// Answers with a deletion. Congestion control and priority as in `reply`.

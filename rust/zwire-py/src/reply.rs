@@ -8,40 +8,47 @@ use crate::{
     interrupt::Interrupt,
     sample::{PyEntityGlobalId, PySample},
     session::Handle,
+    stamps::{self, PyTimestampStack},
     zbytes::PyZBytes,
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
 use zwire_engine::Replies;
-use zwire_proto::zenoh::session::{Get, GetId, Reply as Proto, ReplyError as ProtoError};
+use zwire_proto::zenoh::{
+    session::{Get, GetId, Reply as Proto, ReplyError as ProtoError},
+    wire::TsStack,
+};
 
 /// An error that a queryable answered.
 #[pyclass(module = "zwire.zenoh", frozen)]
-pub(crate) struct ReplyError(ProtoError);
+pub(crate) struct ReplyError {
+    error: ProtoError,
+    stack: Option<TsStack>,
+}
 
 #[pymethods]
 impl ReplyError {
     /// What went wrong, in the format of the encoding.
     #[getter]
     fn payload(&self) -> PyZBytes {
-        PyZBytes(self.0.payload.clone())
+        PyZBytes(self.error.payload.clone())
     }
 
     /// What the payload holds.
     #[getter]
     fn encoding(&self) -> PyEncoding {
-        PyEncoding(self.0.encoding.clone())
+        PyEncoding(self.error.encoding.clone())
     }
 
-    /// Always None: instrumentation of 1.10 is passed on by routers and not kept.
+    /// When it passed where, if the asker wants to know.
     #[getter]
-    fn timestamp_stack(&self, py: Python<'_>) -> Py<PyAny> {
-        py.None()
+    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
+        stamps::shown(self.stack.as_ref())
     }
 
     fn __repr__(&self) -> String {
-        format!("ReplyError({:?})", String::from_utf8_lossy(&self.0.payload))
+        format!("ReplyError({:?})", String::from_utf8_lossy(&self.error.payload))
     }
 }
 
@@ -83,8 +90,11 @@ impl Reply {
 impl Item for Proto {
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (result, ok) = match self.result {
-            Ok(sample) => (Py::new(py, PySample(sample))?.into_any(), true),
-            Err(error) => (Py::new(py, ReplyError(error))?.into_any(), false),
+            Ok(sample) => (Py::new(py, PySample::arrived(py, sample))?.into_any(), true),
+            Err(mut error) => {
+                let stack = stamps::arrived(py, error.stamps.take());
+                (Py::new(py, ReplyError { error, stack })?.into_any(), false)
+            }
         };
         let replier = self.replier.map(|r| PyEntityGlobalId::of(r.zid, r.eid));
         Ok(Py::new(py, Reply { result, ok, replier })?.into_any())

@@ -5,6 +5,7 @@ use crate::{
     enums::{PyCongestionControl, PyPriority, PyReliability, PySampleKind},
     errors,
     keyexpr::PyKeyExpr,
+    stamps::{self, PyTimestampStack},
     timestamp::{self, PyTimestamp},
     zbytes::PyZBytes,
     zid::PyZenohId,
@@ -12,7 +13,11 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use pyo3::{prelude::*, types::PyType};
 use std::collections::hash_map::DefaultHasher;
-use zwire_proto::zenoh::{Priority, Qos, ZenohId, session::Sample, wire::SourceInfo};
+use zwire_proto::zenoh::{
+    Priority, Qos, ZenohId,
+    session::{Sample, Stamps},
+    wire::SourceInfo,
+};
 
 /// The id of a session, publisher, subscriber, queryable or querier.
 #[pyclass(name = "EntityGlobalId", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
@@ -104,6 +109,17 @@ impl PySourceInfo {
 #[pyclass(name = "Sample", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PySample(pub(crate) Sample);
 
+impl PySample {
+    /// As it has arrived.
+    pub(crate) fn arrived(py: Python<'_>, mut sample: Sample) -> Self {
+        if sample.stamps.is_some() {
+            let stack = stamps::arrived(py, sample.stamps.take());
+            sample.stamps = stack.map(|stack| Box::new(Stamps { stack, route: None, pending: None }));
+        }
+        Self(sample)
+    }
+}
+
 #[pymethods]
 impl PySample {
     /// The key it was put to.
@@ -175,10 +191,10 @@ impl PySample {
         self.0.source_info.as_deref().copied().map(PySourceInfo)
     }
 
-    /// Always None: instrumentation of 1.10 is passed on by routers and not kept.
+    /// When it passed where, if its sender asked for that.
     #[getter]
-    fn timestamp_stack(&self, py: Python<'_>) -> Py<PyAny> {
-        py.None()
+    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
+        stamps::shown(self.0.stamps.as_deref().map(|stamps| &stamps.stack))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -225,6 +241,7 @@ impl PySample {
             reliability: reliability.0,
             source_info: source_info(source)?.map(Box::new),
             attachment: attachment.map(|attachment| attachment.get().0.clone()),
+            stamps: None,
         }))
     }
 

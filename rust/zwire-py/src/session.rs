@@ -13,7 +13,7 @@ use crate::{
     queryable::Queryable,
     reply,
     sample::{self, PyEntityGlobalId},
-    selector,
+    selector, stamps,
     subscriber::Subscriber,
     timestamp::{self, PyTimestamp},
     zbytes,
@@ -49,6 +49,8 @@ pub(crate) struct SessionRef {
     /// Ids of declared key expressions, for `undeclare`.
     keys: Mutex<HashMap<KeyExpr, EntityId>>,
     pub(crate) callbacks: Arc<Group>,
+    /// Who makes the stamps of messages instead of the clock.
+    pub(crate) stamper: Option<Arc<stamps::Callback>>,
 }
 
 impl Drop for SessionRef {
@@ -115,6 +117,10 @@ pub(crate) fn close_all(py: Python<'_>) {
 
 /// Opens a session.
 ///
+/// `timestamp_callback` makes the stamps of messages that want some (`timestamp_instrumentation`) instead of
+/// the clock: it gets a `TimestampContext` and returns bytes, where a message is sent and where the program
+/// takes one.
+///
 /// Raises `ConnectError` when no endpoint answers, `ConfigError` when the configuration does not
 /// hold together.
 #[pyfunction]
@@ -124,9 +130,6 @@ pub(crate) fn open(
     config: Option<&Bound<'_, PyAny>>,
     timestamp_callback: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Session> {
-    if timestamp_callback.is_some_and(|callback| !callback.is_none()) {
-        return Err(errors::usage(py, "timestamp_callback is not supported: timestamp stacks are not made"));
-    }
     crate::log::attach(py)?;
     let config = match config.filter(|config| !config.is_none()) {
         Some(config) => crate::config::extract(config)?,
@@ -136,7 +139,12 @@ pub(crate) fn open(
     let result = py.detach(|| Engine::open(&config, &mut || interrupt.check()));
     interrupt.raise()?;
     let engine = result.map_err(|error| errors::engine(py, &error))?;
-    let session = Arc::new(SessionRef { engine, keys: Mutex::default(), callbacks: Arc::default() });
+    let stamper = timestamp_callback
+        .filter(|callback| !callback.is_none())
+        .map(|callback| stamps::Callback::install(callback, &engine))
+        .transpose()?;
+    let (keys, callbacks) = (Mutex::default(), Arc::default());
+    let session = Arc::new(SessionRef { engine, keys, callbacks, stamper });
     let mut open = OPEN.lock();
     open.retain(|known| known.strong_count() > 0);
     open.push(Arc::downgrade(&session));
@@ -191,17 +199,6 @@ pub(crate) fn del_body(
         attachment: zbytes::extract_option(attachment)?,
         ..Del::default()
     }))
-}
-
-/// Instrumentation of 1.10 that this implementation forwards and does not make.
-pub(crate) fn no_instrumentation(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    match given {
-        Some(value) if !value.is_none() => Err(errors::usage(
-            py,
-            "timestamp_instrumentation is not supported: timestamp stacks are not made",
-        )),
-        _ => Ok(()),
-    }
 }
 
 pub(crate) fn locality(value: Option<enums::PyLocality>) -> Locality {
@@ -374,13 +371,13 @@ impl Session {
         allowed_destination: Option<enums::PyLocality>,
         source_info: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        no_instrumentation(py, timestamp_instrumentation)?;
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
             body: put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, source_info)?,
             qos: qos(Qos::DEFAULT, congestion_control, priority, express),
             reliability: Reliability::Reliable,
             destination: locality(allowed_destination),
+            stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
         self.0.run(py, |engine, interrupted| engine.put(publication, interrupted).map(|_| ()))
     }
@@ -428,13 +425,13 @@ impl Session {
         allowed_destination: Option<enums::PyLocality>,
         source_info: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        no_instrumentation(py, timestamp_instrumentation)?;
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
             body: del_body(attachment, timestamp, source_info)?,
             qos: qos(Qos::DEFAULT, congestion_control, priority, express),
             reliability: Reliability::Reliable,
             destination: locality(allowed_destination),
+            stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
         self.0.run(py, |engine, interrupted| engine.put(publication, interrupted).map(|_| ()))
     }
@@ -466,7 +463,6 @@ impl Session {
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        no_instrumentation(py, timestamp_instrumentation)?;
         let (key, parameters) = selector::extract(selector)?;
         let get = Get {
             parameters,
@@ -482,6 +478,7 @@ impl Session {
             source_info: sample::source_info(source_info)?,
             accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),
             destination: locality(allowed_destination),
+            stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
             ..Get::new(key)
         };
         reply::start(py, &self.0, get, HandlerArg::parse(py, handler)?, cancellation_token)

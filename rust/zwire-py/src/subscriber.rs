@@ -230,6 +230,6 @@ impl Subscriber {
 
 impl Item for Sample {
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, crate::sample::PySample(self))?.into_any())
+        Ok(Py::new(py, crate::sample::PySample::arrived(py, self))?.into_any())
     }
 }

@@ -102,6 +102,8 @@ pub struct Node {
     /// Barriers that wait for neighbours.
     barriers: WaitingRoom,
     hlc: Option<Hlc>,
+    /// For instrumentation, which needs no other clock to be right.
+    stamps: Hlc,
     network: Network,
     gossip: Gossip,
     out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
@@ -122,6 +124,7 @@ impl Node {
             waiting: WaitingRoom::default(),
             groups: Groups::default(),
             barriers: WaitingRoom::default(),
+            stamps: Hlc::new(config.zid),
             hlc: config.timestamping.then(|| Hlc::with_max_delta(config.zid, config.max_drift)),
             network: Network::new(&config),
             gossip: Gossip::default(),
@@ -200,7 +203,7 @@ impl Node {
             }
             NetworkMessage::Push(_) => self.handle_push(now, id, message, reliability),
             NetworkMessage::Request(request) => self.handle_request(now, id, request, reliability),
-            NetworkMessage::Response(response) => self.handle_response(id, response, reliability),
+            NetworkMessage::Response(response) => self.handle_response(now, id, response, reliability),
             NetworkMessage::ResponseFinal(end) => self.handle_response_final(id, end.id),
             NetworkMessage::Declare(declare) => self.handle_declare(id, declare),
             NetworkMessage::Interest(interest) => self.handle_interest(now, id, &interest),

@@ -13,7 +13,7 @@ use crate::{
     Now,
     zenoh::{
         Hlc, KeyExpr, Reliability,
-        wire::{NetworkMessage, PushBody, WireExpr},
+        wire::{NetworkMessage, PushBody, TsRecord, TsStack, WireExpr},
     },
 };
 use std::collections::BTreeSet;
@@ -67,6 +67,12 @@ impl Node {
         if !stamp(now, from, &mut self.hlc, &self.config, (&mut self.stats, &mut self.events), &mut push.body)
         {
             return Ok(());
+        }
+        // What the own session sends it has stamped itself.
+        if let Some(stack) = &mut push.ts_stack
+            && face.remote.zid != self.config.zid
+        {
+            stack.stamp(TsStack::ROUTE, || TsRecord::new(TsStack::ROUTE, &self.stamps.new_timestamp(now)));
         }
         // Only routers say whose tree a message follows.
         let node_id = if face.region == Region::Routers { push.node_id } else { 0 };

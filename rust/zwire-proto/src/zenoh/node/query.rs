@@ -17,7 +17,7 @@ use crate::{
         KeyExpr, Qos, Reliability,
         wire::{
             Err as ErrBody, NetworkMessage, QueryTarget, QueryableInfo, Request, ResponderId, Response,
-            ResponseBody, ResponseFinal, WireExpr,
+            ResponseBody, ResponseFinal, TsRecord, TsStack, WireExpr,
         },
     },
 };
@@ -56,10 +56,11 @@ impl Node {
         &mut self,
         now: Now,
         from: FaceId,
-        request: Request,
+        mut request: Request,
         reliability: Reliability,
     ) -> Result<(), FaceError> {
         self.stats.requests_in += 1;
+        self.stamp_route(now, from, &mut request.ts_stack);
         let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
         let bound = self.config.limits.queries;
         if face.queries.len() >= bound {
@@ -171,12 +172,23 @@ impl Node {
         candidates.into_iter().map(target).collect()
     }
 
+    /// Notes when this node passed something on; what the own session sends it has stamped itself.
+    fn stamp_route(&mut self, now: Now, from: FaceId, stack: &mut Option<Box<TsStack>>) {
+        if let Some(stack) = stack
+            && self.faces.get(&from).is_some_and(|face| face.remote.zid != self.config.zid)
+        {
+            stack.stamp(TsStack::ROUTE, || TsRecord::new(TsStack::ROUTE, &self.stamps.new_timestamp(now)));
+        }
+    }
+
     pub(super) fn handle_response(
         &mut self,
+        now: Now,
         from: FaceId,
         mut response: Response,
         reliability: Reliability,
     ) -> Result<(), FaceError> {
+        self.stamp_route(now, from, &mut response.ts_stack);
         let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
         let Some(query) = face.pending.get(&response.id).and_then(|p| self.queries.open.get(&p.query)) else {
             self.stats.unknown_requests += 1;

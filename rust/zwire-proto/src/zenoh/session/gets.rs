@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Now,
     zenoh::{
-        Encoding, KeyExpr, Parameters, Qos, Reliability, Timestamp,
+        KeyExpr, Parameters, Qos, Reliability, Timestamp,
         wire::{
             Consolidation, NetworkMessage, Query, QueryTarget, Request, Response, ResponseBody, ResponseFinal,
         },
@@ -225,11 +225,12 @@ impl Session {
             request.qos = get.qos;
             request.target = get.target;
             request.budget = get.budget;
+            request.ts_stack = get.stamps.clone().map(|stamps| stamps.leaving());
             request.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
             self.send(NetworkMessage::Request(request));
         }
         if get.destination.local() {
-            self.ask_locally(id, get, text, any_key);
+            self.ask_locally(now, id, get, text, any_key);
         }
         self.settle(id);
         Ok(id)
@@ -241,7 +242,7 @@ impl Session {
     }
 
     /// RESPONSE.
-    pub(super) fn handle_response(&mut self, response: Response, reliability: Reliability) {
+    pub(super) fn handle_response(&mut self, now: Now, mut response: Response, reliability: Reliability) {
         self.stats.responses_received += 1;
         let id = GetId(response.id);
         // The reply of a get that never left, or of one on an earlier link, is not for this one.
@@ -255,15 +256,18 @@ impl Session {
             self.stats.dropped.reply_late += 1;
             return;
         }
+        let stamps = self.arrive(now, response.ts_stack.take());
         let result = match response.body {
-            ResponseBody::Err(err) => Err(ReplyError { encoding: err.encoding, payload: err.payload }),
+            ResponseBody::Err(err) => {
+                Err(ReplyError { encoding: err.encoding, payload: err.payload, stamps })
+            }
             ResponseBody::Reply(reply) => {
                 let key = self.north.as_ref().and_then(|north| north.keys.resolve(&response.key));
                 let Some(key) = key.and_then(|key| self.inward(&key)) else {
                     self.stats.dropped.in_bad_key += 1;
                     return;
                 };
-                Ok(Sample::new(key, reply.body, response.qos, reliability))
+                Ok(Sample::new(key, reply.body, response.qos, reliability).stamped(stamps))
             }
         };
         self.handle_reply(id, Reply { result, replier: response.responder });
@@ -375,7 +379,7 @@ impl Session {
         if reason == GetEnd::TimedOut && !pending.told_timeout {
             // The default encoding, as the peers' users see it: the nearest node, which in theirs is in the
             // same process, tells of the timeout before the session does (`zenoh-behaviour` 3.9).
-            let error = ReplyError { encoding: Encoding::DEFAULT, payload: Bytes::from_static(TIMEOUT) };
+            let error = ReplyError { payload: Bytes::from_static(TIMEOUT), ..ReplyError::default() };
             self.deliver(id, [Reply { result: Err(error), replier: None }]);
         }
         self.events.push_back(Event::GetDone { get: id, reason });

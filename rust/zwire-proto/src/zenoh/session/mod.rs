@@ -28,6 +28,7 @@ mod publish;
 mod queries;
 mod routes;
 mod sample;
+mod stamps;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ mod types;
 pub use error::{NorthError, SessionError};
 pub use publish::DataSink;
 pub use sample::{Sample, SampleKind};
+pub use stamps::{Stamper, Stamps};
 pub use stats::{SessionDrops, SessionStats};
 pub use types::{
     Barrier, BarrierEnd, BarrierId, EntityId, Event, Get, GetEnd, GetId, Locality, Matches, Publication,
@@ -82,6 +84,7 @@ pub struct Session {
     transmits: VecDeque<(NetworkMessage, Reliability)>,
     events: VecDeque<Event>,
     stats: SessionStats,
+    stamper: Option<Stamper>,
 }
 
 impl Session {
@@ -104,6 +107,7 @@ impl Session {
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
+            stamper: None,
         }
     }
 
@@ -153,8 +157,8 @@ impl Session {
         }
         match message {
             NetworkMessage::Push(push) => self.handle_push(now, push, reliability),
-            NetworkMessage::Request(request) => self.handle_request(request),
-            NetworkMessage::Response(response) => self.handle_response(response, reliability),
+            NetworkMessage::Request(request) => self.handle_request(now, request),
+            NetworkMessage::Response(response) => self.handle_response(now, response, reliability),
             NetworkMessage::ResponseFinal(message) => self.handle_response_final(&message),
             NetworkMessage::Declare(declare) => return self.handle_declare(declare),
             NetworkMessage::Interest(interest) => {

@@ -6,6 +6,7 @@ use super::{
     error::SessionError,
     interest::Kind,
     sample::Sample,
+    stamps::Stamps,
     types::{EntityId, Event, Locality, Publication, Published, stamp},
 };
 use crate::{
@@ -103,8 +104,9 @@ impl Session {
         sink: &mut impl DataSink,
     ) -> Result<Published> {
         self.check_open()?;
-        let Publication { key, body, qos, reliability, destination } = publication;
-        self.push_out(now, &key, &mut carrier(qos, body), reliability, destination, sink)
+        let Publication { key, body, qos, reliability, destination, stamps } = publication;
+        let how = (reliability, destination, stamps);
+        self.push_out(now, &key, &mut carrier(qos, body), how, sink)
     }
 
     /// As [`Self::put_to`], of a message that stays with the caller, who can so publish many without
@@ -123,7 +125,7 @@ impl Session {
         sink: &mut impl DataSink,
     ) -> Result<Published> {
         self.check_open()?;
-        self.push_out(now, key, message, reliability, destination, sink)
+        self.push_out(now, key, message, (reliability, destination, None), sink)
     }
 
     /// Publishes or deletes with the key and the options of a publisher.
@@ -131,10 +133,10 @@ impl Session {
     /// # Errors
     /// The session is closed, or there is no such publisher.
     pub fn publish(&mut self, now: Now, publisher: EntityId, body: PushBody) -> Result<Published> {
-        self.with_queues(|session, queues| session.publish_to(now, publisher, body, queues))
+        self.with_queues(|session, queues| session.publish_to(now, publisher, body, None, queues))
     }
 
-    /// As [`Self::publish`], but what goes out goes straight to `sink`.
+    /// As [`Self::publish`], stamped if the caller wants it, but what goes out goes straight to `sink`.
     ///
     /// # Errors
     /// The session is closed, or there is no such publisher.
@@ -144,6 +146,7 @@ impl Session {
         now: Now,
         publisher: EntityId,
         body: PushBody,
+        stamps: Option<Box<Stamps>>,
         sink: &mut impl DataSink,
     ) -> Result<Published> {
         self.check_open()?;
@@ -153,7 +156,7 @@ impl Session {
         let key = known.key.inner.clone();
         let options = &known.options;
         let (qos, reliability, destination) = (options.qos, options.reliability, options.destination);
-        self.push_out(now, &key, &mut carrier(qos, body), reliability, destination, sink)
+        self.push_out(now, &key, &mut carrier(qos, body), (reliability, destination, stamps), sink)
     }
 
     #[inline]
@@ -162,8 +165,7 @@ impl Session {
         now: Now,
         key: &KeyExpr,
         message: &mut NetworkMessage,
-        reliability: Reliability,
-        destination: Locality,
+        (reliability, destination, stamps): (Reliability, Locality, Option<Box<Stamps>>),
         sink: &mut impl DataSink,
     ) -> Result<Published> {
         let NetworkMessage::Push(push) = &mut *message else { return Ok(Published::default()) };
@@ -175,6 +177,7 @@ impl Session {
             Some(place) => place,
             None => self.find_out_route(key)?,
         };
+        let near = self.stay(now, stamps.as_deref());
         let Some(route) = self.out_routes.at(place) else { return Ok(Published::default()) };
         let sent = destination.remote() && route.leaves && self.north.is_some();
         let local = if destination.local() { &*route.subscribers } else { &[] };
@@ -193,16 +196,22 @@ impl Session {
             None => (None, local),
         };
         for &subscriber in others {
-            sink.sample(subscriber, Sample::new(key.clone(), push.body.clone(), qos, reliability));
+            let sample = Sample::new(key.clone(), push.body.clone(), qos, reliability);
+            sink.sample(subscriber, sample.stamped(near.clone()));
         }
         if !sent {
             if let Some(&subscriber) = last {
-                sink.sample(subscriber, Sample::taking(key.clone(), &mut push.body, qos, reliability));
+                let sample = Sample::taking(key.clone(), &mut push.body, qos, reliability);
+                sink.sample(subscriber, sample.stamped(near));
             }
             return Ok(published);
         }
         if let Some(&subscriber) = last {
-            sink.sample(subscriber, Sample::new(key.clone(), push.body.clone(), qos, reliability));
+            let sample = Sample::new(key.clone(), push.body.clone(), qos, reliability);
+            sink.sample(subscriber, sample.stamped(near));
+        }
+        if let Some(stamps) = stamps {
+            push.ts_stack = Some(stamps.leaving());
         }
         self.stats.pushes_sent += 1;
         // Of a message that its caller publishes again and again it mostly is that already.
@@ -273,6 +282,7 @@ impl Session {
             // One too far ahead is not ours to correct: a router does.
             let _ = self.hlc.update(timestamp, now);
         }
+        let stamps = self.arrive(now, push.ts_stack.take());
         let Some(route) = self.in_routes.at(place) else { return };
         let Some((&last, others)) = route.subscribers.split_last() else {
             self.stats.dropped.push_no_subscriber += 1;
@@ -280,9 +290,11 @@ impl Session {
         };
         self.stats.samples_delivered += route.subscribers.len() as u64;
         for &subscriber in others {
-            give(subscriber, Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability));
+            let sample = Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability);
+            give(subscriber, sample.stamped(stamps.clone()));
         }
-        give(last, Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability));
+        let sample = Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability);
+        give(last, sample.stamped(stamps));
     }
 
     #[cold]

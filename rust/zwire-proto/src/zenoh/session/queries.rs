@@ -8,7 +8,7 @@ use super::{
     gets::reply_qos,
     limits::MAX_PENDING_QUERIES,
     sample::Sample,
-    types::{EntityId, Event, Get, GetId, QueryId, QueryReply, QueryReplyBody, Reply},
+    types::{EntityId, Event, Get, GetId, QueryId, QueryReply, QueryReplyBody, Reply, ReplyError},
 };
 use crate::{
     Now, Text,
@@ -76,7 +76,8 @@ impl Queries {
 
 impl Session {
     /// REQUEST: one query for each queryable that it is for, or the end at once.
-    pub(super) fn handle_request(&mut self, request: Request) {
+    pub(super) fn handle_request(&mut self, now: Now, mut request: Request) {
+        let stamps = self.arrive(now, request.ts_stack.take());
         self.stats.requests_received += 1;
         let Request { id, qos, target, query, .. } = request;
         let key = self.north.as_ref().and_then(|north| north.keys.resolve(&request.key));
@@ -114,12 +115,14 @@ impl Session {
                 source_info: query.source_info,
                 qos,
                 accept_any_key: any_key,
+                stamps: stamps.clone(),
             });
         }
     }
 
     /// The branch of a get that stays in this session.
-    pub(super) fn ask_locally(&mut self, id: GetId, get: Get, parameters: Text, any_key: bool) {
+    pub(super) fn ask_locally(&mut self, now: Now, id: GetId, get: Get, parameters: Text, any_key: bool) {
+        let stamps = self.stay(now, get.stamps.as_deref());
         let all = self.entities.queryables.iter();
         let asked = all.filter(|(_, q)| q.origin.local() && q.answers(&get.key, get.target));
         let asked: Vec<EntityId> = asked.map(|(&queryable, _)| queryable).collect();
@@ -146,6 +149,7 @@ impl Session {
                 source_info: get.source_info,
                 qos: get.qos,
                 accept_any_key: any_key,
+                stamps: stamps.clone(),
             });
         }
     }
@@ -154,7 +158,7 @@ impl Session {
     ///
     /// # Errors
     /// The query is over, or the key of the reply is none that was asked for.
-    pub fn reply(&mut self, _now: Now, query: QueryId, reply: QueryReply) -> Result<()> {
+    pub fn reply(&mut self, now: Now, query: QueryId, reply: QueryReply) -> Result<()> {
         self.check_open()?;
         let Some(asked) = self.queries.asked.get(&query) else {
             return Err(SessionError::QueryOver { id: query });
@@ -170,11 +174,12 @@ impl Session {
         let (asker, asked_key) = (asked.asker, asked.key.clone());
         match asker {
             Asker::Local(get) => {
+                let stamps = self.stay(now, reply.stamps.as_deref());
                 let result = match reply.body {
                     QueryReplyBody::Sample { key, body } => {
-                        Ok(Sample::new(key, body, qos, Reliability::Reliable))
+                        Ok(Sample::new(key, body, qos, Reliability::Reliable).stamped(stamps))
                     }
-                    QueryReplyBody::Err(error) => Err(error),
+                    QueryReplyBody::Err(error) => Err(ReplyError { stamps, ..error }),
                 };
                 self.handle_reply(get, Reply { result, replier });
             }
@@ -196,7 +201,7 @@ impl Session {
                     qos,
                     timestamp: None,
                     responder,
-                    ts_stack: None,
+                    ts_stack: reply.stamps.map(|stamps| stamps.leaving()),
                     body,
                 }));
             }

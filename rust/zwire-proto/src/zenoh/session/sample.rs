@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::gets::unshare;
+use super::{gets::unshare, stamps::Stamps};
 use crate::zenoh::{
     Encoding, KeyExpr, Qos, Reliability, Timestamp,
     wire::{PushBody, SourceInfo},
@@ -38,6 +38,8 @@ pub struct Sample {
     pub source_info: Option<Box<SourceInfo>>,
     /// Bytes of the user; present and empty is not the same as absent.
     pub attachment: Option<Bytes>,
+    /// When it passed where, if its sender wants to know.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 impl Sample {
@@ -62,6 +64,7 @@ impl Sample {
                 reliability,
                 source_info: put.source_info.take(),
                 attachment: put.attachment.take(),
+                stamps: None,
             },
             PushBody::Del(del) => Self {
                 key,
@@ -73,8 +76,16 @@ impl Sample {
                 reliability,
                 source_info: del.source_info.take(),
                 attachment: del.attachment.take(),
+                stamps: None,
             },
         }
+    }
+
+    /// The same with stamps.
+    #[inline]
+    pub(super) fn stamped(mut self, stamps: Option<Box<Stamps>>) -> Self {
+        self.stamps = stamps;
+        self
     }
 
     /// The sample that says that a token appeared (`Put`) or vanished (`Delete`).
@@ -89,6 +100,7 @@ impl Sample {
             reliability: Reliability::Reliable,
             source_info: None,
             attachment: None,
+            stamps: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use core::{num::NonZeroU32, time::Duration};
 
-use super::sample::Sample;
+use super::{sample::Sample, stamps::Stamps};
 use crate::{
     Text,
     zenoh::{
@@ -191,13 +191,22 @@ pub struct Publication {
     pub reliability: Reliability,
     /// Who gets it.
     pub destination: Locality,
+    /// Whether and where it is stamped.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 impl Publication {
     /// A publication with everything but key and body left at its default.
     #[must_use]
     pub const fn new(key: KeyExpr, body: PushBody) -> Self {
-        Self { key, body, qos: Qos::DEFAULT, reliability: Reliability::Reliable, destination: Locality::Any }
+        Self {
+            key,
+            body,
+            qos: Qos::DEFAULT,
+            reliability: Reliability::Reliable,
+            destination: Locality::Any,
+            stamps: None,
+        }
     }
 }
 
@@ -241,6 +250,8 @@ pub struct Get {
     pub budget: Option<NonZeroU32>,
     /// The querier that asks. The options are taken from this struct all the same.
     pub querier: Option<EntityId>,
+    /// Whether and where it is stamped.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 impl Get {
@@ -261,6 +272,7 @@ impl Get {
             destination: Locality::Any,
             budget: None,
             querier: None,
+            stamps: None,
         }
     }
 }
@@ -272,6 +284,8 @@ pub struct QueryReply {
     pub body: QueryReplyBody,
     /// Everything else of the query's QoS is copied; `None`: this also.
     pub express: Option<bool>,
+    /// Those of the query, and that of its sending.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 /// The two kinds of answers.
@@ -296,6 +310,8 @@ pub struct ReplyError {
     pub encoding: Encoding,
     /// What went wrong, in the format of `encoding`.
     pub payload: Bytes,
+    /// When it passed where, if its sender wants to know.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 /// A reply to a get.
@@ -355,6 +371,8 @@ pub enum Event {
         qos: Qos,
         /// Whether replies on other keys are welcome.
         accept_any_key: bool,
+        /// When it passed where, if its sender wants to know.
+        stamps: Option<Box<Stamps>>,
     },
     /// A reply to a get.
     Reply {

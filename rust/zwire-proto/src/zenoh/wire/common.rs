@@ -153,12 +153,53 @@ pub struct TsStack {
 }
 
 /// One entry of a [`TsStack`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TsRecord {
     /// 1 send, 2 route, 4 receive; bit 7: `bytes` are in a format of the user.
     pub flags: u8,
     /// A timestamp, unless bit 7 of `flags` is set.
     pub bytes: Bytes,
+}
+
+impl TsStack {
+    /// Where it leaves its sender.
+    pub const SEND: u8 = 1;
+    /// Each node on the way.
+    pub const ROUTE: u8 = 2;
+    /// Where a session takes it.
+    pub const RECEIVE: u8 = 4;
+
+    /// Adds a stamp, where stamps of that point are wanted and there is room.
+    pub fn stamp(&mut self, point: u8, record: impl FnOnce() -> TsRecord) {
+        if self.flags & point != 0 && self.records.len() < MAX_TS_STACK {
+            self.records.push(record());
+        }
+    }
+}
+
+impl TsRecord {
+    /// `bytes` are in a format of the user.
+    pub const USER: u8 = 0x80;
+
+    /// A timestamp, taken at a point.
+    #[must_use]
+    pub fn new(point: u8, timestamp: &Timestamp) -> Self {
+        let mut bytes = Vec::with_capacity(timestamp_len(timestamp));
+        put_timestamp(&mut bytes, timestamp);
+        Self { flags: point, bytes: bytes.into() }
+    }
+
+    /// The timestamp; `None` where `bytes` are in another format.
+    #[must_use]
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        if self.flags & Self::USER != 0 {
+            return None;
+        }
+        let mut reader = Reader::new(&self.bytes);
+        let timestamp = read_timestamp(&mut reader).ok()?;
+        reader.finish("TsStack record").ok()?;
+        Some(timestamp)
+    }
 }
 
 pub(super) fn read_ts_stack(r: &mut Reader<'_>) -> Result<Box<TsStack>> {

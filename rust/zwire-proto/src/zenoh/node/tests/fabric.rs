@@ -265,7 +265,7 @@ impl Fabric {
                     let payload = format!("{session}:{}", queryable.0);
                     let body = PushBody::Put(Put::new(bytes::Bytes::from(payload)));
                     let body = QueryReplyBody::Sample { key, body };
-                    asked.reply(now, id, QueryReply { body, express: None }).unwrap();
+                    asked.reply(now, id, QueryReply { body, express: None, stamps: None }).unwrap();
                 }
                 asked.finish(now, id);
             }

@@ -190,7 +190,7 @@ impl Net {
         while let Some(event) = self.sessions[session].poll_event() {
             let Event::Query { id, key, .. } = event else { continue };
             let body = QueryReplyBody::Sample { key, body: value(payload) };
-            self.sessions[session].reply(now, id, QueryReply { body, express: None }).unwrap();
+            self.sessions[session].reply(now, id, QueryReply { body, express: None, stamps: None }).unwrap();
             self.sessions[session].finish(now, id);
             answered += 1;
         }

@@ -268,7 +268,7 @@ impl Rig {
 
     fn reply(&mut self, query: u64, text: &str, body: PushBody) -> Result<()> {
         let body = QueryReplyBody::Sample { key: key(text), body };
-        self.session.reply(self.now, QueryId(query), QueryReply { body, express: None })
+        self.session.reply(self.now, QueryId(query), QueryReply { body, express: None, stamps: None })
     }
 
     fn finish(&mut self, query: u64) {

@@ -1,6 +1,7 @@
 //! Publications: who gets them and what leaves.
 
 use super::*;
+use crate::zenoh::wire::{TsRecord, TsStack};
 
 #[test]
 fn a_put_on_an_undeclared_key_always_leaves() {
@@ -255,6 +256,7 @@ fn everything_of_a_publication_reaches_the_sample() {
             reliability: Reliability::BestEffort,
             source_info,
             attachment: Some(Bytes::new()),
+            stamps: None,
         }
     );
 }
@@ -322,4 +324,44 @@ fn a_namespace_is_put_on_and_taken_off() {
     rig.replied(1, "ns/x/q", put("s"));
     rig.finished(1);
     assert_eq!(rig.events(), ["1: REPLY PUT q s", "1: Completed"]);
+}
+
+#[test]
+fn stamps_are_made_where_a_message_leaves_and_arrives() {
+    let (send, route) = (
+        TsRecord { flags: TsStack::SEND, bytes: "s".into() },
+        TsRecord { flags: TsStack::ROUTE, bytes: "r".into() },
+    );
+    let mut rig = Rig::new();
+    rig.subscriber("a");
+    rig.sent();
+    let stack =
+        TsStack { flags: TsStack::SEND | TsStack::ROUTE | TsStack::RECEIVE, records: vec![send.clone()] };
+    let stamps = Stamps { stack: stack.clone(), route: Some(route.clone()), pending: None };
+    let publication = Publication { stamps: Some(Box::new(stamps)), ..Publication::new(key("a"), put("x")) };
+    rig.session.put(rig.now, publication).unwrap();
+    let points = |stack: &TsStack| stack.records.iter().map(|record| record.flags).collect::<Vec<_>>();
+    // The own session gets it without a way.
+    let Some(Event::Sample { sample, .. }) = rig.session.poll_event() else { panic!("no sample") };
+    let near = sample.stamps.unwrap();
+    assert_eq!(points(&near.stack), [TsStack::SEND, TsStack::RECEIVE]);
+    assert_eq!(near.stack.records[1].timestamp().unwrap().id, rig.session.zid());
+    let Some((NetworkMessage::Push(push), _)) = rig.session.poll_transmit() else { panic!("no push") };
+    assert_eq!(*push.ts_stack.unwrap(), TsStack { records: vec![send, route], ..stack.clone() });
+    // From another node: it has come through this one.
+    let push = Push { ts_stack: Some(Box::new(stack.clone())), ..Push::new(WireExpr::full("a"), put("x")) };
+    rig.session.handle_message(rig.now, NetworkMessage::Push(push.clone()), Reliability::Reliable).unwrap();
+    let Some(Event::Sample { sample, .. }) = rig.session.poll_event() else { panic!("no sample") };
+    let far = sample.stamps.unwrap();
+    assert_eq!(points(&far.stack), [TsStack::SEND, TsStack::ROUTE, TsStack::RECEIVE]);
+    assert!(far.pending.is_none());
+    // Somebody else makes them: places are left, and who and how many.
+    rig.session.set_stamper(std::sync::Arc::new(7_u8));
+    rig.session.handle_message(rig.now, NetworkMessage::Push(push), Reliability::Reliable).unwrap();
+    let Some(Event::Sample { sample, .. }) = rig.session.poll_event() else { panic!("no sample") };
+    let open = sample.stamps.unwrap();
+    let user = TsRecord::USER;
+    assert_eq!(points(&open.stack), [TsStack::SEND, TsStack::ROUTE | user, TsStack::RECEIVE | user]);
+    let (stamper, count) = open.pending.unwrap();
+    assert_eq!((stamper.downcast_ref::<u8>(), count), (Some(&7), 2));
 }

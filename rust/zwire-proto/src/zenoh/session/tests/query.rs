@@ -67,10 +67,11 @@ fn answers_carry_the_quality_of_the_query_and_who_answers() {
     rig.hears(NetworkMessage::Request(request));
     rig.reply(2, "q", put("1")).unwrap();
     let body = QueryReplyBody::Sample { key: key("q"), body: put("2") };
-    rig.session.reply(rig.now, QueryId(2), QueryReply { body, express: Some(true) }).unwrap();
+    rig.session.reply(rig.now, QueryId(2), QueryReply { body, express: Some(true), stamps: None }).unwrap();
     let encoding = crate::zenoh::Encoding::from_text("text/plain");
-    let body = QueryReplyBody::Err(ReplyError { encoding: encoding.clone(), payload: "no".into() });
-    rig.session.reply(rig.now, QueryId(2), QueryReply { body, express: None }).unwrap();
+    let body =
+        QueryReplyBody::Err(ReplyError { encoding: encoding.clone(), payload: "no".into(), stamps: None });
+    rig.session.reply(rig.now, QueryId(2), QueryReply { body, express: None, stamps: None }).unwrap();
     rig.finish(2);
     let messages = rig.messages();
     let qualities: Vec<_> = messages.iter().map(NetworkMessage::qos).collect();
@@ -113,6 +114,7 @@ fn the_event_holds_all_of_the_query() {
         source_info,
         qos: Qos::REQUEST,
         accept_any_key: true,
+        stamps: None,
     };
     assert_eq!(rig.session.poll_event(), Some(expected));
     // Which is why any key will do.
