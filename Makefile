@@ -166,7 +166,7 @@ lint-py: ext
 	$(BIN)/mypy examples
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
-		| grep -E "error|completeness"
+		| grep -E "error:|completeness"
 	$(BIN)/python -m mypy.stubtest zwire._zwire
 
 .PHONY: deny

@@ -1,12 +1,13 @@
 """The reference of the documentation: each public name is in it once, with its types and words."""
 
 import importlib.util
+import inspect
 import sys
 
 import pytest
 
 import snippets
-from zwire import zenoh, zre
+from zwire import _zwire, zenoh, zre
 
 EXTENSION = snippets.ROOT / "docs" / "_ext" / "zwire_api.py"
 
@@ -33,6 +34,22 @@ def test_every_public_name_is_documented(module):
     writer = api.Writer(module)
     assert writer.page()
     assert writer.undocumented == []
+
+
+def test_what_is_compiled_says_what_it_is():
+    silent = []
+    for name in _zwire.__all__:
+        obj = getattr(_zwire, name)
+        members = vars(obj).items() if isinstance(obj, type) else ()
+        silent += [name] if callable(obj) and not obj.__doc__ else []
+        silent += [
+            f"{name}.{member}"
+            for member, value in members
+            if not member.startswith("_")
+            and (callable(value) or inspect.isgetsetdescriptor(value))
+            and not value.__doc__
+        ]
+    assert silent == []
 
 
 def test_every_name_is_documented_in_one_place():

@@ -208,6 +208,7 @@ impl Failure {
 pub(crate) struct Decoder {
     state: Arc<Mutex<State>>,
     position: Arc<AtomicU64>,
+    /// Bytes of the sources; None if one of them is a pipe.
     #[pyo3(get)]
     size: Option<u64>,
 }

@@ -137,12 +137,16 @@ fn some(py: Python<'_>, name: &str, value: usize) -> PyResult<usize> {
 /// in a thread of the network.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Callback {
+    /// What is called with each item.
     #[pyo3(get)]
     callback: Py<PyAny>,
+    /// What is called when no more items come; None: nothing.
     #[pyo3(get)]
     drop: Option<Py<PyAny>>,
+    /// As it was given. It changes nothing.
     #[pyo3(get)]
     indirect: bool,
+    /// What is called with an exception of the callback; None: `sys.unraisablehook`.
     #[pyo3(get)]
     on_error: Option<Py<PyAny>>,
 }
@@ -168,12 +172,16 @@ impl Callback {
 /// A callback that gets a list of at most `max_items` items: what has come, nothing is waited for.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct BatchCallback {
+    /// What is called with each list of items.
     #[pyo3(get)]
     callback: Py<PyAny>,
+    /// What is called when no more items come; None: nothing.
     #[pyo3(get)]
     drop: Option<Py<PyAny>>,
+    /// Most items of a list.
     #[pyo3(get)]
     max_items: usize,
+    /// What is called with an exception of the callback; None: `sys.unraisablehook`.
     #[pyo3(get)]
     on_error: Option<Py<PyAny>>,
 }
