@@ -1,7 +1,7 @@
 //! What this project says about itself: events of `tracing`, by layer, on their way to whoever listens.
 //!
 //! An event comes from any thread, with locks held and in the middle of a receive loop: nothing here waits
-//! for anybody. What somebody would hear goes into a bounded [`queue`], and one consumer takes it out. There
+//! for anybody. What somebody would hear goes into a bounded queue, and one consumer takes it out. There
 //! are two kinds of listeners, who ask for levels of their own: *lines* are written to standard error,
 //! *records* go to the logging of the program; only these are limited in their rate.
 //!
