@@ -19,20 +19,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from zwire._entries import (
+    AccessPolicy,
+    AccessRule,
+    AccessSubject,
+    Downsampling,
+    Entry,
+    Json,
+    LinkWeight,
+    LowPass,
+    NetworkQos,
+    PublicationQos,
+    Qos,
+    Rate,
+    freeze,
+)
+
 __all__ = [
+    "AccessControl",
+    "AccessPolicy",
+    "AccessRule",
+    "AccessSubject",
     "AdminSpace",
     "Attempts",
     "Batching",
     "Congestion",
     "Credentials",
+    "Downsampling",
     "Handler",
     "Limits",
     "Link",
     "LinkWeight",
+    "LowPass",
     "Multicast",
+    "NetworkQos",
     "Opening",
     "PublicationQos",
+    "Qos",
     "QueueSizes",
+    "Rate",
     "Retry",
     "Scouting",
     "SessionConfig",
@@ -45,23 +70,12 @@ Role: TypeAlias = Literal["router", "peer", "client"]
 
 Strategy: TypeAlias = Literal["always", "greater-zid"]
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-
 _PATH = "path"
 """Metadata of a field: its path below that of the dataclass it is in; "" adds nothing."""
 
 
 def _key(path: str, default: Any, *, shown: bool = True) -> Any:  # noqa: ANN401 - the type is that of the field
     return field(default=default, repr=shown, metadata={_PATH: path})
-
-
-def _freeze(config: object, name: str) -> None:
-    """Make a tuple of a sequence, so that the configuration stays as it is and can be a dictionary key."""
-    value = getattr(config, name)
-    if isinstance(value, str):
-        value = (value,)
-    if value is not None:
-        object.__setattr__(config, name, tuple(value))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -350,7 +364,7 @@ class Link:
     """Multicast groups."""
 
     def __post_init__(self) -> None:
-        _freeze(self, "protocols")
+        freeze(self, "protocols")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -432,7 +446,7 @@ class Scouting:
 
     def __post_init__(self) -> None:
         for name in ("autoconnect", "gossip_target", "gossip_autoconnect"):
-            _freeze(self, name)
+            freeze(self, name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -463,57 +477,27 @@ class Credentials:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PublicationQos:
-    """What publications on some keys use, whatever their publisher says; ``None`` leaves it as it is."""
+class AccessControl:
+    """Who may say what; of rules, subjects and policies none may be missing where it is enabled."""
 
-    key_exprs: Sequence[str]
-    """Key expressions; the entry applies to keys that one of them includes."""
+    enabled: bool = _key("enabled", default=False)
+    """Whether the rules count. Default false."""
 
-    congestion_control: Literal["drop", "block", "block_first"] | None = None
-    """What happens when a queue is full. Default ``None``."""
+    default_permission: Literal["allow", "deny"] = _key("default_permission", "deny")
+    """What happens to messages that no rule is about. Default deny."""
 
-    priority: (
-        Literal[
-            "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
-        ]
-        | None
-    ) = None
-    """What goes first. Default ``None``."""
+    rules: Sequence[AccessRule] | None = _key("rules", None)
+    """What is allowed or denied. Default ``None``."""
 
-    express: bool | None = None
-    """Whether it goes out at once, past the batches. Default ``None``."""
+    subjects: Sequence[AccessSubject] | None = _key("subjects", None)
+    """Links, by who is at their other end. Default ``None``."""
 
-    reliability: Literal["best_effort", "reliable"] | None = None
-    """Which channel it takes. Default ``None``."""
-
-    allowed_destination: Literal["any", "session_local", "remote"] | None = None
-    """Whom it may reach. Default ``None``."""
+    policies: Sequence[AccessPolicy] | None = _key("policies", None)
+    """Which rules count for which subjects. Default ``None``."""
 
     def __post_init__(self) -> None:
-        _freeze(self, "key_exprs")
-
-    def to_json(self) -> dict[str, Json]:
-        """Give the entry as ``qos/publication`` wants it."""
-        config = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "key_exprs"}
-        return {
-            "key_exprs": list(self.key_exprs),
-            "config": {name: value for name, value in config.items() if value is not None},
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinkWeight:
-    """What the link to another router costs; of what the two ends say the greater counts."""
-
-    dst_zid: str
-    """Id of the other router."""
-
-    weight: int
-    """1 to 65535; a link to a router without an entry costs 100."""
-
-    def to_json(self) -> dict[str, Json]:
-        """Give the entry as ``routing/router/linkstate/transport_weights`` wants it."""
-        return {"dst_zid": self.dst_zid, "weight": self.weight}
+        for name in ("rules", "subjects", "policies"):
+            freeze(self, name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -578,6 +562,18 @@ class SessionConfig:
     publication_qos: Sequence[PublicationQos] = _key("qos/publication", ())
     """Overrides by key; the first entry that includes the key counts. Default none."""
 
+    access_control: AccessControl = _key("access_control", AccessControl())
+    """Who may say what on a link."""
+
+    downsampling: Sequence[Downsampling] = _key("downsampling", ())
+    """How many messages a second pass a link. Default: as many as come."""
+
+    network_qos: Sequence[NetworkQos] = _key("qos/network", ())
+    """Other QoS for messages that pass a link. Default none."""
+
+    low_pass_filter: Sequence[LowPass] = _key("low_pass_filter", ())
+    """How large messages may be that pass a link. Default: as large as any."""
+
     transport_weights: Sequence[LinkWeight] = _key("routing/router/linkstate/transport_weights", ())
     """Costs of links to other routers. Default none: each costs 100."""
 
@@ -598,8 +594,9 @@ class SessionConfig:
     30000, 0 means never. Spark ends an idle worker after 60 s without a word to anybody."""
 
     def __post_init__(self) -> None:
-        for name in ("connect", "listen", "publication_qos", "transport_weights"):
-            _freeze(self, name)
+        lists = ("publication_qos", "downsampling", "network_qos", "low_pass_filter", "transport_weights")
+        for name in ("connect", "listen", *lists):
+            freeze(self, name)
 
     def to_json(self) -> dict[str, Json]:
         """Give the tree of keys for ``zwire.zenoh.Config``; what has its default is left out."""
@@ -631,7 +628,7 @@ def _walk(config: object, path: str) -> list[tuple[str, Any, Any]]:
 
 def _plain(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
     """Bring a value into the types of JSON."""
-    if isinstance(value, PublicationQos | LinkWeight):
+    if isinstance(value, Entry):
         return value.to_json()
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}

@@ -27,6 +27,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "advanced" => Some(zwire_proto::fuzzing::advanced),
         "discovery" => Some(zwire_proto::fuzzing::discovery),
         "group" => Some(zwire_proto::fuzzing::group),
+        "intercept" => Some(zwire_proto::fuzzing::intercept),
         "zenoh_node" => Some(zwire_proto::fuzzing::zenoh_node),
         "dissect" => Some(zwire_proto::fuzzing::dissect),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
@@ -176,6 +177,8 @@ fn write_seeds() -> io::Result<usize> {
     };
     // A member joins, says the rest of the examples, and is silent.
     let mut group = Vec::new();
+    // Every message that fits, in both directions.
+    let mut passing = Vec::new();
     let start = [&[0], &zmtp["15.1.1"][..], &ready(&unhex("010F1E2D3C4B5A69788796A5B4C3D2E1F0"))].concat();
     for example in examples("zenoh")? {
         let text = |field: &str| example[field].as_str().unwrap_or_default();
@@ -202,6 +205,10 @@ fn write_seeds() -> io::Result<usize> {
                 let mut start = 0;
                 while let Ok(Some(item)) = walk.next_item() {
                     if matches!(item, BatchItem::Network(_)) {
+                        let message = &batch[start..walk.offset()];
+                        if let Ok(len) = u8::try_from(message.len()) {
+                            passing.push([&[0x80, len], message, &[0x81, len], message].concat());
+                        }
                         write("network", &format!("{id}-{start}"), &batch[start..walk.offset()])?;
                     }
                     start = walk.offset();
@@ -211,6 +218,7 @@ fn write_seeds() -> io::Result<usize> {
     }
     group.sort_by_key(|(later, _)| *later);
     let said = group.iter().map(|(_, piece)| &piece[..]);
+    write("intercept", "script", &passing.concat())?;
     write("group", "script", &said.chain([&[0xf8, 0, 0][..]].repeat(6)).collect::<Vec<_>>().concat())?;
     // Routers that introduce themselves, declare and are asked; clients; a link that is lost.
     for mode in 0..4 {

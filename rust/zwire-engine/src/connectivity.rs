@@ -65,7 +65,7 @@ impl LinkInfo {
 }
 
 /// The names of the interfaces that have an address; none where the system does not say.
-fn interfaces_with(address: IpAddr) -> Vec<String> {
+pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
     let address = address.to_canonical();
     let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
     let mut names: Vec<String> = all

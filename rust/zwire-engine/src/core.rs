@@ -22,6 +22,7 @@ use zwire_proto::{
     zenoh::{
         KeyExpr, Priority, Qos, Reliability, WhatAmI, ZenohId,
         advanced::{Miss, Publisher, Subscriber},
+        intercept::refusal,
         node::{FaceId, Node, NodeEvent},
         session::{
             BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
@@ -271,6 +272,7 @@ pub(crate) struct Core {
     events: VecDeque<Event>,
     from_api: VecDeque<(NetworkMessage, Reliability)>,
     from_node: VecDeque<(FaceId, NetworkMessage, Reliability)>,
+    back: Vec<(FaceId, NetworkMessage)>,
     shared: Weak<Shared>,
 }
 
@@ -292,6 +294,7 @@ impl Core {
             events: VecDeque::new(),
             from_api: VecDeque::new(),
             from_node: VecDeque::new(),
+            back: Vec::new(),
             shared,
         }
     }
@@ -424,7 +427,8 @@ impl Core {
                 Side::Client(link) => {
                     if let Some(link) = link {
                         for (message, reliability) in &self.from_api {
-                            send(link, message, *reliability, effects);
+                            let back = send(link, message, *reliability, effects);
+                            self.back.extend(back.map(|message| (FaceId(1), message)));
                         }
                     }
                     self.from_api.clear();
@@ -442,7 +446,8 @@ impl Core {
                     for (face, message, reliability) in self.from_node.drain(..) {
                         if face != LOCAL {
                             if let Some(link) = side.links.get(&face) {
-                                send(link, &message, reliability, effects);
+                                let back = send(link, &message, reliability, effects);
+                                self.back.extend(back.map(|message| (face, message)));
                             }
                         } else if let Err(error) = self.api.handle_message(now, message, reliability) {
                             tracing::warn!(%error, "the session refused a message of its own node");
@@ -450,9 +455,28 @@ impl Core {
                     }
                 }
             }
+            quiet &= self.back.is_empty();
+            let mut back = core::mem::take(&mut self.back);
+            for (face, message) in back.drain(..) {
+                self.hear_back(now, face, message);
+            }
+            self.back = back;
             if quiet {
                 return;
             }
+        }
+    }
+
+    /// The answer to a message that was held back, as if the other end had given it.
+    fn hear_back(&mut self, now: Now, face: FaceId, message: NetworkMessage) {
+        let result = match &mut self.side {
+            Side::Client(_) => self.api.handle_message(now, message, Reliability::Reliable).map_err(drop),
+            Side::Node(side) => {
+                side.node.handle_message(now, face, message, Reliability::Reliable).map_err(drop)
+            }
+        };
+        if result.is_err() {
+            tracing::warn!("an answer to what was held back is refused");
         }
     }
 
@@ -654,7 +678,8 @@ impl DataSink for Outwards<'_> {
     fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
         let effects = &mut *self.subscribers.effects;
         match &mut *self.side {
-            Side::Client(Some(link)) => send(link, message, reliability, effects),
+            // Nobody waits for an answer to data.
+            Side::Client(Some(link)) => drop(send(link, message, reliability, effects)),
             // The session knows that it has no link, and sends nothing.
             Side::Client(None) => {}
             Side::Node(side) => {
@@ -679,12 +704,19 @@ impl DataSink for Outwards<'_> {
     }
 }
 
-fn send(link: &Arc<Link>, message: &NetworkMessage, reliability: Reliability, effects: &mut Effects) {
+/// What comes back for a message that the policy of the node holds back, if somebody waits for an answer.
+fn send(
+    link: &Arc<Link>,
+    message: &NetworkMessage,
+    reliability: Reliability,
+    effects: &mut Effects,
+) -> Option<NetworkMessage> {
     match link.push(message, reliability) {
+        Sent::Refused => return refusal(message),
         Sent::Dropped => {
             // One that was waited for in vain is not worth another look.
             effects.congested |= !link.is_weary(message.qos().priority());
-            return;
+            return None;
         }
         Sent::Queued => {}
         Sent::Full => effects.congested |= !link.is_weary(message.qos().priority()),
@@ -704,4 +736,5 @@ fn send(link: &Arc<Link>, message: &NetworkMessage, reliability: Reliability, ef
         _ => Urgency::Now,
     };
     effects.settle_later(link, urgency);
+    None
 }

@@ -9,6 +9,7 @@ use crate::{
     core::{Effects, Side},
     error::{ConnectReason, Error},
     establish::{self, Established},
+    intercept::Guard,
     io::{Bound, Incoming, Io, Listener, PROTOCOLS},
     link::{Link, LinkPolicy},
     multicast,
@@ -121,6 +122,7 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     io.set_open(params.low_latency);
     let remote = params.remote;
     let link = Link::new(io, params, tx, &policy, tap)?;
+    link.set_guard(Guard::of(&config.intercept, &link, Some(remote.zid)));
     let mut effects = Effects::default();
     let info = Arc::new(LinkInfo::of(&link));
     let face = shared.with_core(&mut effects, |core, now, _| {
@@ -257,6 +259,7 @@ async fn receive_loop(
     };
     let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
         link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        link.admit(messages);
         if let Err(reason) = shared.upgrade()?.deliver(face, messages, effects) {
             link.note_end(LinkEnd::Protocol(
                 "more than a neighbour may have, or nothing that one may say".into(),

@@ -21,6 +21,7 @@ pub mod error;
 mod establish;
 mod gate;
 mod gather;
+mod intercept;
 pub mod interfaces;
 mod io;
 pub mod link;

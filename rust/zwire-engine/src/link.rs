@@ -13,6 +13,7 @@ use crate::{
     burst::Burst,
     clock,
     connectivity::LinkEnd,
+    intercept::Guard,
     io::{Ends, Io},
     pace::Pace,
     tap::TappedConnection,
@@ -36,6 +37,7 @@ use zwire_proto::{
     Now,
     zenoh::{
         CongestionControl, Priority, Reliability,
+        intercept::Egress,
         link::{LinkParams, LinkTx, TxConfig},
         wire::{CloseReason, NetworkMessage},
     },
@@ -73,6 +75,8 @@ pub enum Urgency {
 pub enum Sent {
     /// It is queued.
     Queued,
+    /// The policy of the node is against it. Nothing is queued.
+    Refused,
     /// It is queued, and its lane is over the bound: wait before the next.
     Over,
     /// It is queued, and its lane is full now. What may be dropped would be next.
@@ -220,6 +224,8 @@ pub struct Link {
     close_wake: Notify,
     end: OnceLock<LinkEnd>,
     tap: Option<TappedConnection>,
+    /// Set before the first message.
+    guard: OnceLock<Guard>,
 }
 
 /// Local policy of a link.
@@ -290,6 +296,7 @@ impl Link {
             close_wake: Notify::new(),
             end: OnceLock::new(),
             tap,
+            guard: OnceLock::new(),
         }))
     }
 
@@ -315,8 +322,29 @@ impl Link {
         }
     }
 
+    /// What the policy of the node is for this link. Without a call nothing is held back.
+    pub(crate) fn set_guard(&self, guard: Guard) {
+        // Once, by whoever has made the link.
+        let _ = self.guard.set(guard);
+    }
+
+    /// Leaves those of the peer's messages that the policy of the node lets in.
+    pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
+        if let Some(guard) = self.guard.get() {
+            guard.admit(messages, self);
+        }
+    }
+
     /// Queues a message. Never waits; writing is [`Self::settle`]'s business.
     pub(crate) fn push(&self, message: &NetworkMessage, reliability: Reliability) -> Sent {
+        match self.guard.get().map_or(Egress::Pass, |guard| guard.egress(message, reliability)) {
+            Egress::Pass => self.queue(message, reliability),
+            Egress::Changed(message) => self.queue(&message, reliability),
+            Egress::Refused => Sent::Refused,
+        }
+    }
+
+    fn queue(&self, message: &NetworkMessage, reliability: Reliability) -> Sent {
         let qos = message.qos();
         let priority = qos.priority();
         let lane = self.lane(priority);

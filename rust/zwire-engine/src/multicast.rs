@@ -11,6 +11,7 @@ use crate::{
     core::{Effects, Side},
     driver,
     error::{ConnectReason, Error},
+    intercept::Guard,
     io::{Group, Io, group_of},
     link::Link,
     shared::Shared,
@@ -105,6 +106,8 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
     let policy = driver::link_policy(&shared.config);
     let link = Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None)?;
+    // Whoever is in the group hears the same.
+    link.set_guard(Guard::of(&shared.config.intercept, &link, None));
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
     let mut effects = Effects::default();
     let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
@@ -134,6 +137,14 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     Ok(())
 }
 
+/// One of those who are heard.
+struct Member {
+    face: FaceId,
+    info: Arc<LinkInfo>,
+    /// What is taken of what it says.
+    guard: Guard,
+}
+
 /// What hears a group.
 struct Ears {
     shared: Weak<Shared>,
@@ -141,7 +152,7 @@ struct Ears {
     link: Arc<Link>,
     face: FaceId,
     rx: GroupRx,
-    members: BTreeMap<MemberId, (FaceId, Arc<LinkInfo>)>,
+    members: BTreeMap<MemberId, Member>,
 }
 
 impl Ears {
@@ -238,7 +249,8 @@ impl Ears {
         self.link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
         let shared = self.shared.upgrade()?;
         match speaker.and_then(|member| self.members.get(&member)) {
-            Some((face, info)) => {
+            Some(Member { face, info, guard }) => {
+                guard.admit(messages, &self.link);
                 if let Err(reason) = shared.deliver(*face, messages, effects) {
                     // There is no connection to close; what it says further is heard.
                     tracing::warn!(
@@ -294,11 +306,12 @@ impl Ears {
             side.node.handle_face_up(now, face, remote, kind);
             Some(face)
         });
-        self.members.extend(face.map(|face| (member, (face, info))));
+        let guard = Guard::of(&shared.config.intercept, &self.link, Some(remote.zid));
+        self.members.extend(face.map(|face| (member, Member { face, info, guard })));
     }
 
     fn left(&mut self, shared: &Shared, member: MemberId, end: LinkEnd) {
-        let Some((face, info)) = self.members.remove(&member) else { return };
+        let Some(Member { face, info, .. }) = self.members.remove(&member) else { return };
         let mut effects = Effects::default();
         effects.told = true;
         shared.with_core(&mut effects, |core, now, _| {

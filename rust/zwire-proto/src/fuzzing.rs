@@ -30,6 +30,7 @@ mod discovery;
 mod dissect;
 mod gossip;
 mod group;
+mod intercept;
 mod node;
 mod zmtp;
 
@@ -38,6 +39,7 @@ pub use discovery::discovery;
 pub use dissect::dissect;
 pub use gossip::zre_gossip;
 pub use group::group;
+pub use intercept::intercept;
 pub use node::zenoh_node;
 pub use zmtp::zmtp;
 

@@ -65,10 +65,44 @@ pub enum Kind {
     Weights,
     /// A list of texts.
     Words,
+    /// A list of objects that say what passes a link.
+    Entries(Entries),
     /// A list of anything.
     List,
     /// Anything; keys below it are not checked.
     Any,
+}
+
+/// What the objects of a [list](Kind::Entries) are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entries {
+    /// Of `downsampling`.
+    Downsampling,
+    /// Of `low_pass_filter`.
+    LowPass,
+    /// Of `qos/network`.
+    QosNetwork,
+    /// Of `access_control/rules`.
+    AccessRules,
+    /// Of `access_control/subjects`.
+    AccessSubjects,
+    /// Of `access_control/policies`.
+    AccessPolicies,
+}
+
+impl Entries {
+    const fn form(self) -> &'static str {
+        match self {
+            Self::Downsampling => "{messages: [...], rules: [{key_expr: KEY, freq: HERTZ}]}",
+            Self::LowPass => "{messages: [...], key_exprs: [...], size_limit: BYTES}",
+            Self::QosNetwork => "{messages: [...], key_exprs: [...], overwrite: {...}}",
+            Self::AccessRules => {
+                "{id: ID, permission: \"allow\" | \"deny\", messages: [...], key_exprs: [...]}"
+            }
+            Self::AccessSubjects => "{id: ID, ...}",
+            Self::AccessPolicies => "{rules: [ID, ...], subjects: [ID, ...]}",
+        }
+    }
 }
 
 const fn set(
@@ -163,6 +197,7 @@ impl Kind {
             Self::PublicationQos => "a list of {key_exprs: [...], config: {...}}".to_owned(),
             Self::Weights => "a list of {dst_zid: ID, weight: 1 to 65535}".to_owned(),
             Self::Words => "a list of strings".to_owned(),
+            Self::Entries(entries) => format!("a list of {}", entries.form()),
             Self::List => "a list".to_owned(),
             Self::Any => "anything".to_owned(),
         }
@@ -282,7 +317,7 @@ pub const KEYS: &[Key] = &[
         "A publisher included in one of these shares the interest of that one."),
     set("qos/publication", PublicationQos, "[]", "",
         "Overrides the quality of service of publications; the first entry that includes the key counts."),
-    set("qos/network", List, "[]", "",
+    set("qos/network", Kind::Entries(Entries::QosNetwork), "[]", "",
         "Overrides the quality of service of messages on the wire."),
     set("namespace", Kind::Key, "null", "",
         "Prefix that all keys of the session get on the wire; what arrives without it is not seen.").hidden(),
@@ -398,13 +433,13 @@ pub const KEYS: &[Key] = &[
     set("adminspace/enabled", Bool, "false", "", "Whether the node answers questions about itself."),
     set("adminspace/permissions/read", Bool, "true", "", "Whether it may be asked."),
     set("adminspace/permissions/write", Bool, "false", "", "Whether it may be changed."),
-    set("downsampling", List, "[]", "", "Limits of message rates."),
+    set("downsampling", Kind::Entries(Entries::Downsampling), "[]", "", "How many messages a second pass a link."),
     set("access_control/enabled", Bool, "false", "", "Whether rules decide who may send what."),
     set("access_control/default_permission", Choice(&["allow", "deny"]), "\"deny\"", "", "What happens without a rule."),
-    set("access_control/rules", List, "null", "", "The rules.").hidden(),
-    set("access_control/subjects", List, "null", "", "Whom they are for.").hidden(),
-    set("access_control/policies", List, "null", "", "Which rule is for whom.").hidden(),
-    set("low_pass_filter", List, "[]", "", "Limits of message sizes."),
+    set("access_control/rules", Kind::Entries(Entries::AccessRules), "null", "", "The rules.").hidden(),
+    set("access_control/subjects", Kind::Entries(Entries::AccessSubjects), "null", "", "Whom they are for.").hidden(),
+    set("access_control/policies", Kind::Entries(Entries::AccessPolicies), "null", "", "Which rule is for whom.").hidden(),
+    set("low_pass_filter", Kind::Entries(Entries::LowPass), "[]", "", "How large messages may be that pass a link."),
     set("stats/filters", List, "[]", "", "Keys that get statistics of their own."),
     set("plugins_loading/enabled", Bool, "false", "", "Plugins of the reference router."),
     set("plugins_loading/search_dirs", List, "[]", "", "Where they are."),
@@ -433,7 +468,6 @@ pub const KEYS: &[Key] = &[
 pub const NOT_ACTED_ON: &[&str] = &[
     "region_name",
     "aggregation",
-    "qos/network",
     "transport/unicast/max_links",
     "transport/multicast/compression",
     "transport/link/tx/queue/allocation/mode",
@@ -442,9 +476,6 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "transport/shared_memory",
     "transport/auth/pubkey",
     "adminspace/permissions/write",
-    "downsampling",
-    "access_control",
-    "low_pass_filter",
     "stats",
     "plugins_loading",
     "plugins",

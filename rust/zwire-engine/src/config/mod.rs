@@ -11,6 +11,7 @@
 
 mod endpoint;
 mod error;
+mod intercept;
 mod keys;
 mod link_options;
 mod nearest;
@@ -25,7 +26,7 @@ mod values;
 
 pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
 pub use error::ConfigError;
-pub use keys::{KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
+pub use keys::{Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
 pub use link_options::{Choice, LinkOptions};
 pub use tls::{Pem, TlsSettings};
 pub use tree::{Config, ENV, ENV_OVERRIDE};

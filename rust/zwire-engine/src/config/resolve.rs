@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use serde_json::Value;
-use zwire_proto::zenoh::{Priority, WhatAmI};
+use zwire_proto::zenoh::{Priority, WhatAmI, intercept::Policy};
 
 use super::{
     AdminSpace, Aggregation, AutoConnect, Budget, Config, ConfigError, Connect, ConnectRules, Endpoint,
     EndpointError, Gossip, Handler, KEYS, Key, Link, LinkOptions, Listen, Local, Multicast,
     MulticastScouting, NodeConfig, Pem, Retry, ReturnConditions, Roles, Scouting, Secret, SnResolution,
-    Target, TargetGroup, Timestamping, TlsSettings, Unicast, UserPassword, tree, values,
+    Target, TargetGroup, Timestamping, TlsSettings, Unicast, UserPassword, intercept, tree, values,
 };
 
 type Result<T> = core::result::Result<T, ConfigError>;
@@ -53,6 +53,7 @@ impl Config {
                 publishers: get.read("aggregation/publishers", values::key_exprs)?,
             },
             publication_qos: get.read("qos/publication", values::publication_qos)?,
+            intercept: get.intercept()?,
             unicast: get.unicast()?,
             multicast: get.multicast()?,
             link,
@@ -147,6 +148,22 @@ impl Reader<'_> {
             Value::Null => Ok(None),
             value => read(path, &value).map(Some),
         }
+    }
+
+    fn intercept(&self) -> Result<Policy> {
+        let access_control = if self.bool("access_control/enabled")? {
+            let of = |path| self.config.effective(self.key(path), self.mode);
+            let default_allow = of("access_control/default_permission") == "allow";
+            Some(intercept::access_control(default_allow, of)?)
+        } else {
+            None
+        };
+        Ok(Policy {
+            downsampling: self.read("downsampling", intercept::downsampling)?,
+            access_control,
+            qos: self.read("qos/network", intercept::qos_network)?,
+            low_pass: self.read("low_pass_filter", intercept::low_pass)?,
+        })
     }
 
     fn bool(&self, path: &'static str) -> Result<bool> {

@@ -52,6 +52,18 @@ fn sample(key: &Key) -> Value {
         Kind::PublicationQos => json!([{"key_exprs": ["a"], "config": {"priority": "data_high"}}]),
         Kind::Weights => json!([{"dst_zid": "a1b2", "weight": 30}]),
         Kind::Words => json!(["tcp", "udp"]),
+        Kind::Entries(entries) => match entries {
+            Entries::Downsampling => {
+                json!([{"messages": ["put"], "rules": [{"key_expr": "a/*", "freq": 0.5}]}])
+            }
+            Entries::LowPass => json!([{"flows": ["egress"], "key_exprs": ["a"], "size_limit": 8}]),
+            Entries::QosNetwork => json!([{"messages": ["put"], "overwrite": {"express": true}}]),
+            Entries::AccessRules => {
+                json!([{"id": "r", "permission": "allow", "messages": ["query"], "key_exprs": ["a"]}])
+            }
+            Entries::AccessSubjects => json!([{"id": "s", "usernames": ["ann"]}]),
+            Entries::AccessPolicies => json!([{"rules": ["r"], "subjects": ["s"]}]),
+        },
         Kind::List => json!([{"anything": 1}]),
         Kind::Any => json!({"anything": [1, 2]}),
     }
@@ -87,6 +99,7 @@ fn wrong(kind: Kind) -> Vec<Value> {
             json!([{"dst_zid": "a1b2", "weight": 1, "more": 1}]),
         ],
         Kind::Words => vec![json!("tcp"), json!([1])],
+        Kind::Entries(_) => vec![json!({}), json!("x"), json!([1]), json!([{}]), json!([{"nobody": 1}])],
         Kind::List => vec![json!({"a": 1}), json!("x")],
         Kind::Any => vec![],
     }
@@ -174,6 +187,12 @@ fn every_key_that_is_acted_on_changes_the_engine_types() {
         "transport/auth/usrpwd/user",
         "transport/auth/usrpwd/password",
         "transport/auth/usrpwd/dictionary_file",
+        // Only together.
+        "access_control/enabled",
+        "access_control/default_permission",
+        "access_control/rules",
+        "access_control/subjects",
+        "access_control/policies",
         // Excludes another that is the default.
         "transport/unicast/lowlatency",
         // Refused but for the default.
@@ -695,4 +714,92 @@ fn routers_have_weights_and_regions_follow_roles() {
     config.insert("gateway/south", json!([{"filters": [{"modes": ["peer"]}]}])).unwrap();
     let error = config.resolve().unwrap_err().to_string();
     assert!(error.contains("gateway/south") && error.contains("not supported"), "{error}");
+}
+
+/// Access control as a configuration, with one thing replaced.
+fn access(path: &str, value: Value) -> Config {
+    let mut config = Config::from_json5(
+        r#"{access_control: {
+            enabled: true,
+            rules: [
+                {id: "read", permission: "allow", flows: ["egress"], messages: ["put", "reply"], key_exprs: ["a/**"]},
+                {id: "not", permission: "deny", messages: ["put"], key_exprs: ["a/b"]},
+            ],
+            subjects: [{id: "all"}, {id: "ann", usernames: ["ann"], link_protocols: ["tcp", "tls"], zids: ["a1"]}],
+            policies: [{rules: ["not"], subjects: ["all"]}, {id: "p", rules: ["read", "not"], subjects: ["ann", "all"]}],
+        }}"#,
+    )
+    .unwrap();
+    if !path.is_empty() {
+        config.insert(path, value).unwrap();
+    }
+    config
+}
+
+#[test]
+fn access_control_is_resolved_by_name() {
+    let policy = access("", Value::Null).resolve().unwrap().intercept;
+    let all = policy.access_control.unwrap();
+    assert!(!all.default_allow);
+    assert_eq!(all.rules.iter().map(|rule| rule.allow).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((all.rules[0].flows.ingress, all.rules[0].flows.egress), (false, true));
+    assert_eq!(all.policies.iter().map(|p| p.rules.clone()).collect::<Vec<_>>(), [vec![1], vec![0, 1]]);
+    assert_eq!(all.policies[1].subjects[0].usernames, Some(vec!["ann".to_owned()]));
+    assert_eq!(all.policies[1].subjects[1], Default::default());
+    assert!(access("access_control/enabled", json!(false)).resolve().unwrap().intercept.is_empty());
+    for (path, value, named) in [
+        ("access_control/rules", Value::Null, "access_control/rules"),
+        ("access_control/subjects", Value::Null, "access_control/subjects"),
+        ("access_control/policies", Value::Null, "access_control/policies"),
+        (
+            "access_control/policies",
+            json!([{"rules": ["not", "other"], "subjects": ["all"]}]),
+            "access_control/policies/0/rules/1",
+        ),
+        (
+            "access_control/policies",
+            json!([{"rules": ["not"], "subjects": ["bob"]}]),
+            "access_control/policies/0/subjects/0",
+        ),
+    ] {
+        let error = access(path, value).resolve().unwrap_err();
+        assert_eq!(error.path(), Some(named), "{error}");
+    }
+}
+
+#[test]
+fn entries_name_what_is_wrong_in_them() {
+    for (path, value, named) in [
+        ("downsampling", json!([{"rules": []}]), "downsampling/0/rules"),
+        (
+            "downsampling",
+            json!([{"rules": [{"key_expr": "a//b", "freq": 1}]}]),
+            "downsampling/0/rules/0/key_expr",
+        ),
+        ("downsampling", json!([{"rules": [{"key_expr": "a", "freq": -1}]}]), "downsampling/0/rules/0/freq"),
+        ("downsampling", json!([{"messages": ["get"], "rules": [1]}]), "downsampling/0/messages/0"),
+        ("downsampling", json!([{"flows": [], "rules": [1]}]), "downsampling/0/flows"),
+        ("low_pass_filter", json!([{"key_exprs": ["a"]}]), "low_pass_filter/0/size_limit"),
+        ("low_pass_filter", json!([{"link_protocols": ["tpc"]}]), "low_pass_filter/0/link_protocols/0"),
+        ("qos/network", json!([{"messages": ["put"]}]), "qos/network/0/overwrite"),
+        (
+            "qos/network",
+            json!([{"messages": ["put"], "payload_size": "5", "overwrite": {}}]),
+            "qos/network/0/payload_size",
+        ),
+        (
+            "qos/network",
+            json!([{"messages": ["put"], "overwrite": {"priority": "control"}}]),
+            "qos/network/0/overwrite/priority",
+        ),
+        (
+            "access_control/rules",
+            json!([{"id": "a", "permission": "allow", "messages": ["put"], "key_exprs": []}]),
+            "access_control/rules/0/key_exprs",
+        ),
+        ("access_control/subjects", json!([{"id": "a"}, {"id": "a"}]), "access_control/subjects/1/id"),
+        ("access_control/subjects", json!([{"id": "a", "zids": ["0"]}]), "access_control/subjects/0/zids/0"),
+    ] {
+        assert_eq!(refused(path, value.clone()).path(), Some(named), "{value}");
+    }
 }

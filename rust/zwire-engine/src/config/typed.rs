@@ -3,7 +3,9 @@
 use core::{fmt, time::Duration};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
+use zwire_proto::zenoh::{
+    CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId, intercept::Policy,
+};
 
 use super::{Endpoint, LinkOptions, TlsSettings};
 
@@ -40,6 +42,8 @@ pub struct NodeConfig {
     pub aggregation: Aggregation,
     /// Overrides by key (`qos/publication`); the first entry that includes the key counts.
     pub publication_qos: Vec<PublicationQos>,
+    /// What passes a link (`downsampling`, `access_control`, `qos/network`, `low_pass_filter`).
+    pub intercept: Policy,
     /// Sessions with one other node (`transport/unicast/*`).
     pub unicast: Unicast,
     /// `transport/multicast/*`.

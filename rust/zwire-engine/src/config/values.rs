@@ -8,7 +8,7 @@ use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, What
 
 use super::{
     AutoConnect, AutoConnectRule, ConfigError, Destination, Endpoint, GroupStrategy, Key, Kind,
-    PublicationQos, Roles, nearest::nearest,
+    PublicationQos, Roles, intercept, nearest::nearest,
 };
 
 type Result<T> = core::result::Result<T, ConfigError>;
@@ -73,6 +73,7 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::PublicationQos => publication_qos(path, &value).map(|_| value),
         Kind::Weights => weights(path, &value).map(|_| value),
         Kind::Words => words(path, &value).map(|_| value),
+        Kind::Entries(entries) => intercept::check(entries, path, &value).map(|()| value),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => Err(wrong(kind, path, &value)),
         Kind::Any => Ok(value),
@@ -108,7 +109,7 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
-fn unknown(path: &str, name: &str, known: &[&str]) -> ConfigError {
+pub(super) fn unknown(path: &str, name: &str, known: &[&str]) -> ConfigError {
     ConfigError::UnknownKey {
         path: format!("{path}/{}", shorten(name)),
         nearest: format!("{path}/{}", nearest(name, known).unwrap_or_default()),

@@ -5,6 +5,7 @@ pub mod discovery;
 pub mod encoding;
 pub mod group;
 pub mod hlc;
+pub mod intercept;
 pub mod keyexpr;
 pub mod link;
 pub mod node;

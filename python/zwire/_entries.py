@@ -1,0 +1,278 @@
+"""The entries of lists in a configuration; what programs import is in ``zwire.config``."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+Flow: TypeAlias = Literal["ingress", "egress"]
+
+Congestion: TypeAlias = Literal["drop", "block", "block_first"]
+
+Priority: TypeAlias = Literal[
+    "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
+]
+
+Data: TypeAlias = Literal["put", "delete", "query", "reply"]
+
+Message: TypeAlias = (
+    Data
+    | Literal[
+        "declare_subscriber",
+        "declare_queryable",
+        "liveliness_token",
+        "liveliness_query",
+        "declare_liveliness_subscriber",
+    ]
+)
+
+
+def freeze(config: object, name: str) -> None:
+    """Make a tuple of a sequence, so that the configuration stays as it is and can be a dictionary key."""
+    value = getattr(config, name)
+    if isinstance(value, str):
+        value = (value,)
+    if value is not None:
+        object.__setattr__(config, name, tuple(value))
+
+
+def _plain(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
+    if isinstance(value, Entry):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    plain: Json = value
+    return plain
+
+
+class Entry:
+    """What a list of the configuration holds."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the entry as its key wants it; what is ``None`` is left out."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # each is a dataclass
+        return {name: _plain(value) for name, value in values.items() if value is not None}
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]  # each is a dataclass
+            if "Sequence" in str(f.type):
+                freeze(self, f.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicationQos(Entry):
+    """What publications on some keys use, whatever their publisher says; ``None`` leaves it as it is."""
+
+    key_exprs: Sequence[str]
+    """Key expressions; the entry applies to keys that one of them includes."""
+
+    congestion_control: Congestion | None = None
+    """What happens when a queue is full. Default ``None``."""
+
+    priority: Priority | None = None
+    """What goes first. Default ``None``."""
+
+    express: bool | None = None
+    """Whether it goes out at once, past the batches. Default ``None``."""
+
+    reliability: Literal["best_effort", "reliable"] | None = None
+    """Which channel it takes. Default ``None``."""
+
+    allowed_destination: Literal["any", "session_local", "remote"] | None = None
+    """Whom it may reach. Default ``None``."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the entry as ``qos/publication`` wants it."""
+        config = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "key_exprs"}
+        return {
+            "key_exprs": list(self.key_exprs),
+            "config": {name: value for name, value in config.items() if value is not None},
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkWeight(Entry):
+    """What the link to another router costs; of what the two ends say the greater counts."""
+
+    dst_zid: str
+    """Id of the other router."""
+
+    weight: int
+    """1 to 65535; a link to a router without an entry costs 100."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessRule(Entry):
+    """What is allowed or denied on some keys."""
+
+    id: str
+    """By which policies name it."""
+
+    permission: Literal["allow", "deny"]
+    """A rule that denies comes before one that allows."""
+
+    messages: Sequence[Message]
+    """Kinds of messages that it is about."""
+
+    key_exprs: Sequence[str]
+    """Key expressions; the rule is about keys that one of them includes."""
+
+    flows: Sequence[Flow] | None = None
+    """Directions, seen from this node. Default ``None``: both."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessSubject(Entry):
+    """Links that have one of each; what is ``None`` does not matter."""
+
+    id: str
+    """By which policies name it."""
+
+    zids: Sequence[str] | None = None
+    """Ids of nodes at the other end. Default ``None``."""
+
+    interfaces: Sequence[str] | None = None
+    """Names of interfaces of this host. Default ``None``."""
+
+    link_protocols: Sequence[str] | None = None
+    """Kinds of links, such as ``tls``. Default ``None``."""
+
+    cert_common_names: Sequence[str] | None = None
+    """Names in the certificates of the other end, with mutual TLS. Default ``None``."""
+
+    usernames: Sequence[str] | None = None
+    """Names by which the other end has proved itself. Default ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessPolicy(Entry):
+    """Which rules count for which links."""
+
+    rules: Sequence[str]
+    """Ids of rules."""
+
+    subjects: Sequence[str]
+    """Ids of subjects, any of them."""
+
+    id: str | None = None
+    """A name for people. Default ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate(Entry):
+    """How often."""
+
+    key_expr: str
+    """For keys that intersect it."""
+
+    freq: float
+    """Messages a second at most; 0: none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Downsampling(Entry):
+    """How many messages a second pass."""
+
+    rules: Sequence[Rate]
+    """The first whose key intersects that of a message counts; each has one clock for all of its keys."""
+
+    messages: Sequence[Data] | None = None
+    """Kinds of messages. Default ``None``: all four."""
+
+    flows: Sequence[Flow] | None = None
+    """Directions, seen from this node. Default ``None``: both."""
+
+    interfaces: Sequence[str] | None = None
+    """Names of interfaces of this host. Default ``None``: any."""
+
+    link_protocols: Sequence[str] | None = None
+    """Kinds of links. Default ``None``: any."""
+
+    id: str | None = None
+    """A name for people. Default ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LowPass(Entry):
+    """How large messages may be."""
+
+    key_exprs: Sequence[str]
+    """Key expressions; the entry is about keys that one of them includes."""
+
+    size_limit: int
+    """Payload and attachment together, in bytes."""
+
+    messages: Sequence[Data] | None = None
+    """Kinds of messages. Default ``None``: all four."""
+
+    flows: Sequence[Flow] | None = None
+    """Directions, seen from this node. Default ``None``: both."""
+
+    interfaces: Sequence[str] | None = None
+    """Names of interfaces of this host. Default ``None``: any."""
+
+    link_protocols: Sequence[str] | None = None
+    """Kinds of links. Default ``None``: any."""
+
+    id: str | None = None
+    """A name for people. Default ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Qos(Entry):
+    """A quality of service, or what is to be changed of one."""
+
+    priority: Priority | None = None
+    """What goes first. Default ``None``."""
+
+    congestion_control: Congestion | None = None
+    """What happens when a queue is full. Default ``None``."""
+
+    express: bool | None = None
+    """Whether it goes out at once, past the batches. Default ``None``."""
+
+    reliability: Literal["best_effort", "reliable"] | None = None
+    """Which channel it takes; a condition only. Default ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetworkQos(Entry):
+    """Another QoS for messages that pass."""
+
+    messages: Sequence[Data]
+    """Kinds of messages."""
+
+    overwrite: Qos
+    """What is put in place of what the message has."""
+
+    key_exprs: Sequence[str] | None = None
+    """The entry is about keys that one of them includes. Default ``None``: any."""
+
+    qos: Qos | None = None
+    """The entry is about messages with this QoS. Default ``None``: any."""
+
+    payload_size: str | None = None
+    """Bytes of payload and attachment, as ``FROM..TO``. Default ``None``: any."""
+
+    flows: Sequence[Flow] | None = None
+    """Directions, seen from this node. Default ``None``: both."""
+
+    zids: Sequence[str] | None = None
+    """Ids of nodes at the other end. Default ``None``: any."""
+
+    interfaces: Sequence[str] | None = None
+    """Names of interfaces of this host. Default ``None``: any."""
+
+    link_protocols: Sequence[str] | None = None
+    """Kinds of links. Default ``None``: any."""
+
+    id: str | None = None
+    """A name for people. Default ``None``."""

@@ -1,0 +1,333 @@
+//! What passes a link: `downsampling`, `access_control`, `qos/network`, `low_pass_filter`.
+
+use super::{
+    ConfigError, Kind,
+    keys::Entries,
+    values::{boolean, key_expr, key_exprs, shown, unknown, zid},
+};
+use core::{ops::RangeInclusive, time::Duration};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use zwire_proto::zenoh::{
+    CongestionControl, Priority, Reliability,
+    intercept::{
+        AccessControl, AccessPolicy, AccessRule, Downsampling, Filter, Flows, Links, LowPass, MessageKind,
+        MessageKinds, Overwrite, QosNetwork, Rate,
+    },
+};
+
+type Result<T> = core::result::Result<T, ConfigError>;
+
+/// The names of links that an entry may be about: those of the reference, of which we speak some.
+const PROTOCOLS: [&str; 9] =
+    ["tcp", "udp", "tls", "quic", "quic_datagram", "ws", "unixsock-stream", "unixpipe", "vsock"];
+
+const CONGESTION: [&str; 3] = ["drop", "block", "block_first"];
+const PRIORITY: [&str; 7] =
+    ["real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"];
+const RELIABILITY: [&str; 2] = ["best_effort", "reliable"];
+
+/// An object of the configuration, and where it stands.
+struct Entry<'a> {
+    path: String,
+    map: &'a Map<String, Value>,
+}
+
+impl<'a> Entry<'a> {
+    /// Of an object that has no names but these.
+    fn new(path: String, value: &'a Value, names: &[&str]) -> Result<Self> {
+        let Some(map) = value.as_object() else { return Err(wrong(&path, "an object", value)) };
+        match map.keys().find(|name| !names.contains(&name.as_str())) {
+            Some(name) => Err(unknown(&path, name, names)),
+            None => Ok(Self { path, map }),
+        }
+    }
+
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    /// `None` where it is absent or null.
+    fn get<T>(&self, name: &str, read: impl FnOnce(&str, &'a Value) -> Result<T>) -> Result<Option<T>> {
+        match self.map.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => read(&self.at(name), value).map(Some),
+        }
+    }
+
+    fn need<T>(&self, name: &str, read: impl FnOnce(&str, &'a Value) -> Result<T>) -> Result<T> {
+        self.get(name, read)?.ok_or_else(|| wrong(&self.at(name), "a value", &Value::Null))
+    }
+
+    fn links(&self) -> Result<Links> {
+        let words = |name| self.get(name, |path, value| all(path, value, text));
+        Ok(Links {
+            zids: self.get("zids", |path, value| all(path, value, zid))?,
+            interfaces: words("interfaces")?,
+            protocols: self.get("link_protocols", |path, value| {
+                all(path, value, |path, value| {
+                    word(path, value, &PROTOCOLS).map(|at| PROTOCOLS[at].to_owned())
+                })
+            })?,
+            common_names: words("cert_common_names")?,
+            usernames: words("usernames")?,
+        })
+    }
+
+    fn flows(&self) -> Result<Flows> {
+        const FLOWS: [&str; 2] = ["ingress", "egress"];
+        let Some(flows) = self.get("flows", |path, value| some(path, value, |p, v| word(p, v, &FLOWS)))?
+        else {
+            return Ok(Flows::default());
+        };
+        Ok(Flows { ingress: flows.contains(&0), egress: flows.contains(&1) })
+    }
+
+    /// `of` these kinds; all of them where nothing is said, if that may be.
+    fn messages(&self, of: &[MessageKind], optional: bool) -> Result<MessageKinds> {
+        let mut names: Vec<&str> = of.iter().map(|kind| kind.name()).collect();
+        if of == DATA {
+            // The older word for both.
+            names.push("push");
+        }
+        let read = |path: &str, value: &'a Value| some(path, value, |p, v| word(p, v, &names));
+        let Some(found) = self.get("messages", read)? else {
+            return match optional {
+                true => Ok(of.iter().copied().collect()),
+                false => Err(wrong(&self.at("messages"), "a list", &Value::Null)),
+            };
+        };
+        let kinds = found.into_iter().flat_map(|at| match of.get(at) {
+            Some(kind) => vec![*kind],
+            None => vec![MessageKind::Put, MessageKind::Delete],
+        });
+        Ok(kinds.collect())
+    }
+
+    fn filter(&self, of: &[MessageKind], optional: bool) -> Result<Filter> {
+        Ok(Filter { links: self.links()?, flows: self.flows()?, messages: self.messages(of, optional)? })
+    }
+}
+
+/// What limits and changes are about.
+const DATA: &[MessageKind] = &[MessageKind::Put, MessageKind::Delete, MessageKind::Query, MessageKind::Reply];
+
+fn wrong(path: &str, expected: &str, value: &Value) -> ConfigError {
+    ConfigError::Value { path: path.to_owned(), expected: expected.to_owned(), got: shown(value) }
+}
+
+fn text(path: &str, value: &Value) -> Result<String> {
+    value.as_str().map(str::to_owned).ok_or_else(|| wrong(path, "a string", value))
+}
+
+/// The place of a word in a list.
+fn word(path: &str, value: &Value, words: &[&str]) -> Result<usize> {
+    let found = value.as_str().and_then(|text| words.iter().position(|word| *word == text));
+    found.ok_or_else(|| wrong(path, &format!("one of \"{}\"", words.join("\", \"")), value))
+}
+
+fn all<'a, T>(path: &str, value: &'a Value, read: impl Fn(&str, &'a Value) -> Result<T>) -> Result<Vec<T>> {
+    let items = value.as_array().ok_or_else(|| wrong(path, "a list", value))?;
+    items.iter().enumerate().map(|(i, item)| read(&format!("{path}/{i}"), item)).collect()
+}
+
+/// As [`all`], but of a list that is not empty.
+fn some<'a, T>(path: &str, value: &'a Value, read: impl Fn(&str, &'a Value) -> Result<T>) -> Result<Vec<T>> {
+    let found = all(path, value, read)?;
+    if found.is_empty() { Err(wrong(path, "a list that is not empty", value)) } else { Ok(found) }
+}
+
+fn size(path: &str, value: &Value) -> Result<usize> {
+    let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
+    size.ok_or_else(|| wrong(path, "a number of bytes", value))
+}
+
+pub(super) fn downsampling(path: &str, value: &Value) -> Result<Vec<Downsampling>> {
+    const NAMES: [&str; 6] = ["id", "interfaces", "link_protocols", "flows", "messages", "rules"];
+    all(path, value, |path, value| {
+        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        Ok(Downsampling {
+            filter: entry.filter(DATA, true)?,
+            rates: entry.need("rules", |path, value| some(path, value, rate))?,
+        })
+    })
+}
+
+fn rate(path: &str, value: &Value) -> Result<Rate> {
+    let entry = Entry::new(path.to_owned(), value, &["key_expr", "freq"])?;
+    let freq = entry.need("freq", |path, value| {
+        let freq = value.as_f64().filter(|freq| *freq >= 0.0 && freq.is_finite());
+        freq.ok_or_else(|| wrong(path, "messages a second", value))
+    })?;
+    // Longer than any time that there is: never again.
+    let period = || Duration::try_from_secs_f64(freq.recip()).unwrap_or(Duration::MAX);
+    Ok(Rate {
+        key: entry.need("key_expr", |path, value| key_expr(path, value, false))?,
+        period: (freq > 0.0).then(period),
+    })
+}
+
+pub(super) fn low_pass(path: &str, value: &Value) -> Result<Vec<LowPass>> {
+    const NAMES: [&str; 7] =
+        ["id", "interfaces", "link_protocols", "flows", "messages", "key_exprs", "size_limit"];
+    all(path, value, |path, value| {
+        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        Ok(LowPass {
+            filter: entry.filter(DATA, true)?,
+            keys: entry.need("key_exprs", key_exprs)?,
+            size_limit: entry.need("size_limit", size)?,
+        })
+    })
+}
+
+pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> {
+    const NAMES: [&str; 10] = [
+        "id",
+        "zids",
+        "interfaces",
+        "link_protocols",
+        "flows",
+        "messages",
+        "qos",
+        "payload_size",
+        "key_exprs",
+        "overwrite",
+    ];
+    all(path, value, |path, value| {
+        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let qos = entry.get("qos", |path, value| {
+            let entry = Entry::new(
+                path.to_owned(),
+                value,
+                &["priority", "congestion_control", "express", "reliability"],
+            )?;
+            let reliability = entry.get("reliability", |path, value| {
+                Ok([Reliability::BestEffort, Reliability::Reliable][word(path, value, &RELIABILITY)?])
+            })?;
+            Ok((parts(&entry)?, reliability))
+        })?;
+        let (only, reliability) = qos.unwrap_or_default();
+        Ok(QosNetwork {
+            filter: entry.filter(DATA, false)?,
+            keys: entry.get("key_exprs", key_exprs)?,
+            payload_size: entry.get("payload_size", range)?.unwrap_or(0..=usize::MAX),
+            only,
+            reliability,
+            overwrite: entry.need("overwrite", |path, value| {
+                parts(&Entry::new(path.to_owned(), value, &["priority", "congestion_control", "express"])?)
+            })?,
+        })
+    })
+}
+
+fn parts(entry: &Entry<'_>) -> Result<Overwrite> {
+    use CongestionControl::{Block, BlockFirst, Drop};
+    Ok(Overwrite {
+        // The list of names starts behind Control, which is not for applications.
+        priority: entry.get("priority", |p, v| Ok(Priority::ALL[word(p, v, &PRIORITY)? + 1]))?,
+        congestion: entry
+            .get("congestion_control", |p, v| Ok([Drop, Block, BlockFirst][word(p, v, &CONGESTION)?]))?,
+        express: entry.get("express", boolean)?,
+    })
+}
+
+/// `a..b`, both included, either absent.
+fn range(path: &str, value: &Value) -> Result<RangeInclusive<usize>> {
+    let bad = || wrong(path, "bytes as \"FROM..TO\", either of which may be left out", value);
+    let (from, to) = value.as_str().and_then(|text| text.split_once("..")).ok_or_else(bad)?;
+    let end = |text: &str, open| if text.is_empty() { Ok(open) } else { text.parse().map_err(|_| bad()) };
+    Ok(end(from.trim(), 0)?..=end(to.trim(), usize::MAX)?)
+}
+
+/// The rules by their names.
+fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
+    const NAMES: [&str; 5] = ["id", "permission", "flows", "messages", "key_exprs"];
+    all(path, value, |path, value| {
+        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let rule = AccessRule {
+            allow: entry.need("permission", |path, value| word(path, value, &["deny", "allow"]))? == 1,
+            flows: entry.flows()?,
+            messages: entry.messages(&MessageKind::ALL, false)?,
+            keys: entry.need("key_exprs", |path, value| some(path, value, |p, v| key_expr(p, v, false)))?,
+        };
+        Ok((entry.need("id", text)?, rule))
+    })
+}
+
+fn subjects(path: &str, value: &Value) -> Result<Vec<(String, Links)>> {
+    const NAMES: [&str; 6] = ["id", "zids", "interfaces", "link_protocols", "cert_common_names", "usernames"];
+    all(path, value, |path, value| {
+        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        Ok((entry.need("id", text)?, entry.links()?))
+    })
+}
+
+fn policies(path: &str, value: &Value) -> Result<Vec<(Vec<String>, Vec<String>)>> {
+    all(path, value, |path, value| {
+        let entry = Entry::new(path.to_owned(), value, &["id", "rules", "subjects"])?;
+        let names = |name| entry.need(name, |path, value| some(path, value, text));
+        Ok((names("rules")?, names("subjects")?))
+    })
+}
+
+/// Each name once, with the place of what it names.
+fn places<T>(path: &str, named: Vec<(String, T)>) -> Result<(BTreeMap<String, usize>, Vec<T>)> {
+    let mut places = BTreeMap::new();
+    let mut things = Vec::with_capacity(named.len());
+    for (place, (name, thing)) in named.into_iter().enumerate() {
+        if places.contains_key(&name) {
+            let path = format!("{path}/{place}/id");
+            return Err(wrong(&path, "an id that no other has", &Value::from(name)));
+        }
+        places.insert(name, place);
+        things.push(thing);
+    }
+    Ok((places, things))
+}
+
+/// `access_control`, which is enabled.
+pub(super) fn access_control(
+    default_allow: bool,
+    of: impl Fn(&'static str) -> Value,
+) -> Result<AccessControl> {
+    const RULES: &str = "access_control/rules";
+    const SUBJECTS: &str = "access_control/subjects";
+    const POLICIES: &str = "access_control/policies";
+    let (rule_names, rules) = places(RULES, rules(RULES, &of(RULES))?)?;
+    let (subject_names, subjects) = places(SUBJECTS, subjects(SUBJECTS, &of(SUBJECTS))?)?;
+    let mut all = Vec::new();
+    for (i, (rules, links)) in policies(POLICIES, &of(POLICIES))?.into_iter().enumerate() {
+        let place = |of: &str, places: &BTreeMap<String, usize>, (at, name): (usize, &String)| {
+            let path = format!("{POLICIES}/{i}/{of}/{at}");
+            let unknown =
+                || wrong(&path, &format!("an id of access_control/{of}"), &Value::from(name.as_str()));
+            places.get(name).copied().ok_or_else(unknown)
+        };
+        let number = |named| place("rules", &rule_names, named);
+        let subject = |named| place("subjects", &subject_names, named).map(|at| subjects[at].clone());
+        all.push(AccessPolicy {
+            rules: rules.iter().enumerate().map(number).collect::<Result<_>>()?,
+            subjects: links.iter().enumerate().map(subject).collect::<Result<_>>()?,
+        });
+    }
+    Ok(AccessControl { default_allow, rules, policies: all })
+}
+
+/// Checks one list.
+pub(super) fn check(entries: Entries, path: &str, value: &Value) -> Result<()> {
+    match entries {
+        Entries::Downsampling => downsampling(path, value).map(drop),
+        Entries::LowPass => low_pass(path, value).map(drop),
+        Entries::QosNetwork => qos_network(path, value).map(drop),
+        Entries::AccessRules => places(path, rules(path, value)?).map(drop),
+        Entries::AccessSubjects => places(path, subjects(path, value)?).map(drop),
+        Entries::AccessPolicies => policies(path, value).map(drop),
+    }
+    .map_err(|error| match error {
+        // Not even a list.
+        ConfigError::Value { path: at, got, .. } if at == path => {
+            ConfigError::Value { path: at, expected: Kind::Entries(entries).expected(), got }
+        }
+        other => other,
+    })
+}

@@ -1,0 +1,92 @@
+//! The policy of a link under whatever comes and goes.
+
+use crate::{
+    Now,
+    buf::Reader,
+    zenoh::{
+        KeyExpr, Reliability, ZenohId,
+        intercept::{
+            AccessControl, AccessPolicy, AccessRule, Downsampling, Egress, Filter, Flows, Interceptor,
+            LinkFacts, Links, LowPass, MessageKind, Policy, Rate, refusal,
+        },
+        wire::NetworkMessage,
+    },
+};
+use bytes::Bytes;
+use core::time::Duration;
+
+fn access(default_allow: bool, rules: Vec<(bool, &'static str)>) -> AccessControl {
+    let rules: Vec<_> = rules
+        .into_iter()
+        .map(|(allow, key)| AccessRule {
+            allow,
+            flows: Flows::default(),
+            messages: MessageKind::ALL.into_iter().collect(),
+            keys: vec![KeyExpr::new(key).expect("canonical")],
+        })
+        .collect();
+    let all = AccessPolicy { rules: (0..rules.len()).collect(), subjects: vec![Links::default()] };
+    AccessControl { default_allow, rules, policies: vec![all] }
+}
+
+fn interceptor(policy: &Policy) -> Interceptor {
+    let link = LinkFacts {
+        zid: ZenohId::new(1),
+        interfaces: &[],
+        protocol: "tcp",
+        common_name: None,
+        username: None,
+    };
+    Interceptor::new(policy, &link).expect("the policy is about every link")
+}
+
+/// The bytes as a script: each piece begins with what happens and the length of a network message.
+pub fn intercept(script: &[u8]) {
+    let script = Bytes::copy_from_slice(script);
+    let closed = Policy { access_control: Some(access(false, vec![])), ..Policy::default() };
+    let some = access(false, vec![(true, "**"), (false, "a/**"), (true, "@adv/**"), (false, "**/b/$*c")]);
+    let some = Policy { access_control: Some(some), ..Policy::default() };
+    let filter = Filter { messages: MessageKind::ALL.into_iter().collect(), ..Filter::default() };
+    let key = |text| KeyExpr::new(text).expect("canonical");
+    let limits = Policy {
+        downsampling: vec![Downsampling {
+            filter: filter.clone(),
+            rates: vec![Rate { key: key("**"), period: Some(Duration::from_millis(700)) }],
+        }],
+        low_pass: vec![LowPass { filter, keys: vec![key("**")], size_limit: 8 }],
+        ..Policy::default()
+    };
+    let (mut closed, mut some, mut limits) = (interceptor(&closed), interceptor(&some), interceptor(&limits));
+    let (mut at, mut now) = (0, Duration::ZERO);
+    while let [what, len, rest @ ..] = &script[at..] {
+        let len = rest.len().min(usize::from(*len));
+        let bytes = script.slice(at + 2..at + 2 + len);
+        at += 2 + len;
+        now += Duration::from_millis(u64::from(what >> 1));
+        let Ok(message) = NetworkMessage::decode(&mut Reader::new(&bytes)) else { continue };
+        let goes = what & 1 != 0;
+        let passes = |of: &mut Interceptor| {
+            if goes {
+                of.egress(Now::at(now), &message, Reliability::Reliable) != Egress::Refused
+            } else {
+                let mut message = message.clone();
+                of.ingress(Now::at(now), &mut message, Reliability::Reliable)
+            }
+        };
+        let data = matches!(
+            message,
+            NetworkMessage::Push(_) | NetworkMessage::Request(_) | NetworkMessage::Response(_)
+        );
+        assert!(!(data && passes(&mut closed)), "nothing is allowed");
+        // What is remembered is what was worked out.
+        let first = passes(&mut some);
+        assert_eq!(first, passes(&mut some));
+        passes(&mut limits);
+        // Whoever is refused gets an answer, which is never refused itself.
+        if let Some(answer) = refusal(&message) {
+            for of in [&mut closed, &mut some, &mut limits] {
+                assert_eq!(of.egress(Now::at(now), &answer, Reliability::Reliable), Egress::Pass);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The decisions of one direction of a link, in the order of the reference: rate, access, QoS, size.
+
+use super::policy::{
+    AccessRule, Filter, Flow, LinkFacts, LowPass, MessageKind, MessageKinds, Overwrite, Policy, QosNetwork,
+    Rate,
+};
+use crate::{
+    Now,
+    zenoh::{KeyExpr, Qos, Reliability},
+};
+use core::time::Duration;
+use std::collections::HashMap;
+
+/// Decisions about keys that are remembered. A program has some hundreds of keys; whoever thinks up others all the
+/// time costs us this many.
+const MAX_REMEMBERED: usize = 4096;
+
+/// Longer keys are not remembered, so that those that are take no more than 1 MiB.
+const MAX_REMEMBERED_LEN: usize = 256;
+
+/// What is decided about.
+pub(super) struct Subject {
+    pub(super) kind: MessageKind,
+    /// `None`: it means nothing on this link.
+    pub(super) key: Option<KeyExpr>,
+    /// Payload and attachment.
+    pub(super) size: usize,
+    pub(super) qos: Qos,
+    pub(super) reliability: Reliability,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    rates: Vec<Limiter>,
+    access: Option<Access>,
+    qos: Vec<QosNetwork>,
+    sizes: Vec<LowPass>,
+}
+
+#[derive(Debug)]
+struct Limiter {
+    messages: MessageKinds,
+    rates: Vec<(KeyExpr, Option<Duration>, Option<Duration>)>,
+}
+
+#[derive(Debug)]
+struct Access {
+    default_allow: bool,
+    rules: Vec<AccessRule>,
+    remembered: HashMap<(MessageKind, KeyExpr), bool>,
+}
+
+impl Chain {
+    pub(super) fn new(policy: &Policy, link: &LinkFacts<'_>, flow: Flow) -> Self {
+        let concerned = |filter: &Filter| filter.concerns(link, flow);
+        let limiters = policy.downsampling.iter().filter(|entry| concerned(&entry.filter));
+        let rates = |rates: &[Rate]| rates.iter().map(|r| (r.key.clone(), r.period, None)).collect();
+        Self {
+            rates: limiters
+                .map(|entry| Limiter { messages: entry.filter.messages, rates: rates(&entry.rates) })
+                .collect(),
+            access: policy.access_control.as_ref().map(|all| {
+                let policies = all.policies.iter();
+                let mine = policies.filter(|p| p.subjects.iter().any(|subject| subject.contain(link)));
+                let numbers = mine.flat_map(|policy| &policy.rules);
+                let rules = numbers.filter_map(|number| all.rules.get(*number));
+                Access {
+                    default_allow: all.default_allow,
+                    rules: rules.filter(|rule| rule.flows.contains(flow)).cloned().collect(),
+                    remembered: HashMap::new(),
+                }
+            }),
+            qos: policy.qos.iter().filter(|entry| concerned(&entry.filter)).cloned().collect(),
+            sizes: policy.low_pass.iter().filter(|entry| concerned(&entry.filter)).cloned().collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        let open = |access: &Access| access.default_allow && access.rules.is_empty();
+        self.rates.is_empty()
+            && self.access.as_ref().is_none_or(open)
+            && self.qos.is_empty()
+            && self.sizes.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.access.as_ref().map_or(0, |access| access.remembered.len())
+    }
+
+    /// The QoS with which it passes; `None`: it does not.
+    pub(super) fn decide(&mut self, now: Now, subject: &Subject) -> Option<Qos> {
+        if let Some(key) = &subject.key
+            && !self.rates.iter_mut().all(|limiter| limiter.passes(now, subject.kind, key))
+        {
+            return None;
+        }
+        if !self.access.as_mut().is_none_or(|access| access.allows(subject)) {
+            return None;
+        }
+        let qos = self.qos.iter().fold(subject.qos, |qos, entry| changed(entry, subject, qos));
+        let fits = |limit: &LowPass| {
+            !limit.filter.messages.contains(subject.kind)
+                || !included(&limit.keys, subject.key.as_ref())
+                || subject.size <= limit.size_limit
+        };
+        self.sizes.iter().all(fits).then_some(qos)
+    }
+}
+
+fn included(keys: &[KeyExpr], key: Option<&KeyExpr>) -> bool {
+    key.is_some_and(|key| keys.iter().any(|one| one.includes(key)))
+}
+
+impl Limiter {
+    fn passes(&mut self, now: Now, kind: MessageKind, key: &KeyExpr) -> bool {
+        if !self.messages.contains(kind) {
+            return true;
+        }
+        match self.rates.iter_mut().find(|(of, ..)| of.intersects(key)) {
+            None => true,
+            Some((_, None, _)) => false,
+            Some((_, Some(period), last)) => {
+                let due = last.is_none_or(|last| now.mono.saturating_sub(last) >= *period);
+                if due {
+                    *last = Some(now.mono);
+                }
+                due
+            }
+        }
+    }
+}
+
+impl Access {
+    fn allows(&mut self, subject: &Subject) -> bool {
+        // What a key that means nothing is about cannot be said: no rule includes it.
+        let Some(key) = &subject.key else { return self.default_allow };
+        let place = (subject.kind, key.clone());
+        if let Some(known) = self.remembered.get(&place) {
+            return *known;
+        }
+        let allowed = self.work_out(subject.kind, key);
+        if key.len() <= MAX_REMEMBERED_LEN {
+            if self.remembered.len() >= MAX_REMEMBERED {
+                self.remembered.clear();
+            }
+            self.remembered.insert((subject.kind, key.unshared()), allowed);
+        }
+        allowed
+    }
+
+    /// A rule that denies comes before all, one that allows before the default.
+    fn work_out(&self, kind: MessageKind, key: &KeyExpr) -> bool {
+        let mut about =
+            self.rules.iter().filter(|r| r.messages.contains(kind) && included(&r.keys, Some(key)));
+        let mut allowed = self.default_allow;
+        about.all(|rule| {
+            allowed |= rule.allow;
+            rule.allow
+        }) && allowed
+    }
+}
+
+fn changed(entry: &QosNetwork, subject: &Subject, qos: Qos) -> Qos {
+    let Overwrite { priority, congestion, express } = entry.only;
+    let meant = entry.filter.messages.contains(subject.kind)
+        && entry.keys.as_ref().is_none_or(|keys| included(keys, subject.key.as_ref()))
+        && entry.payload_size.contains(&subject.size)
+        && priority.is_none_or(|p| p == qos.priority())
+        && congestion.is_none_or(|c| c == qos.congestion())
+        && express.is_none_or(|e| e == qos.express())
+        && entry.reliability.is_none_or(|r| r == subject.reliability);
+    if !meant {
+        return qos;
+    }
+    let to = entry.overwrite;
+    Qos::new(
+        to.priority.unwrap_or_else(|| qos.priority()),
+        to.congestion.unwrap_or_else(|| qos.congestion()),
+        to.express.unwrap_or_else(|| qos.express()),
+    )
+}

@@ -1,0 +1,304 @@
+use super::*;
+use crate::zenoh::{
+    CongestionControl, Priority, ZenohId,
+    wire::{Del, Push, Put, Query, Request},
+};
+use core::time::Duration;
+
+const OPEN: LinkFacts<'_> =
+    LinkFacts { zid: None, interfaces: &[], protocol: "tcp", common_name: None, username: None };
+
+fn now(ms: u64) -> Now {
+    Now { mono: Duration::from_millis(ms), ..Now::default() }
+}
+
+fn key(text: &str) -> KeyExpr {
+    KeyExpr::new(text.to_owned()).unwrap()
+}
+
+fn keys(texts: &[&str]) -> Vec<KeyExpr> {
+    texts.iter().map(|text| key(text)).collect()
+}
+
+fn kinds(kinds: &[MessageKind]) -> MessageKinds {
+    kinds.iter().copied().collect()
+}
+
+fn put_on(key: WireExpr, payload: usize) -> NetworkMessage {
+    NetworkMessage::Push(Push::new(key, PushBody::Put(Put::new(vec![0; payload]))))
+}
+
+fn put(key: &str, payload: usize) -> NetworkMessage {
+    put_on(WireExpr::full(key.to_owned()), payload)
+}
+
+fn del(key: &str) -> NetworkMessage {
+    NetworkMessage::Push(Push::new(WireExpr::full(key.to_owned()), PushBody::Del(Del::default())))
+}
+
+fn query(key: &str) -> NetworkMessage {
+    NetworkMessage::Request(Request::new(7, WireExpr::full(key.to_owned()), Query::default()))
+}
+
+fn declare(body: Declaration) -> NetworkMessage {
+    NetworkMessage::Declare(Declare::new(None, body))
+}
+
+fn comes(of: &mut Interceptor, mut message: NetworkMessage) -> bool {
+    of.ingress(now(0), &mut message, Reliability::Reliable)
+}
+
+fn goes(of: &mut Interceptor, message: &NetworkMessage) -> bool {
+    of.egress(now(0), message, Reliability::Reliable) != Egress::Refused
+}
+
+fn rule(allow: bool, messages: &[MessageKind], on: &[&str]) -> AccessRule {
+    AccessRule { allow, flows: Flows::default(), messages: kinds(messages), keys: keys(on) }
+}
+
+fn access(default_allow: bool, rules: Vec<AccessRule>) -> Policy {
+    let all = AccessPolicy { rules: (0..rules.len()).collect(), subjects: vec![Links::default()] };
+    let access_control = Some(AccessControl { default_allow, rules, policies: vec![all] });
+    Policy { access_control, ..Policy::default() }
+}
+
+#[test]
+fn a_link_that_nothing_is_about_has_none() {
+    assert!(Interceptor::new(&Policy::default(), &OPEN).is_none());
+    assert!(Interceptor::new(&access(true, vec![]), &OPEN).is_none());
+    let links = Links { protocols: Some(vec!["udp".into()]), ..Links::default() };
+    let filter = Filter { links, messages: kinds(&MessageKind::ALL), ..Filter::default() };
+    let policy = Policy {
+        low_pass: vec![LowPass { filter, keys: keys(&["**"]), size_limit: 1 }],
+        ..Policy::default()
+    };
+    assert!(Interceptor::new(&policy, &OPEN).is_none());
+    assert!(Interceptor::new(&policy, &LinkFacts { protocol: "udp", ..OPEN }).is_some());
+}
+
+#[test]
+fn links_have_one_of_each() {
+    let zid = ZenohId::new(0xabc);
+    let eth = ["eth0".to_owned(), "eth1".to_owned()];
+    let link = LinkFacts { zid, interfaces: &eth, username: Some("ann"), common_name: Some("host"), ..OPEN };
+    let some = |texts: &[&str]| Some(texts.iter().map(|&text| text.to_owned()).collect());
+    for (links, is) in [
+        (Links::default(), true),
+        (Links { interfaces: some(&["lo", "eth1"]), ..Links::default() }, true),
+        (Links { interfaces: some(&["lo"]), ..Links::default() }, false),
+        (Links { usernames: some(&["bob", "ann"]), ..Links::default() }, true),
+        (Links { usernames: some(&["bob"]), ..Links::default() }, false),
+        (Links { common_names: some(&["host"]), usernames: some(&["bob"]), ..Links::default() }, false),
+        (Links { zids: zid.map(|zid| vec![zid]), ..Links::default() }, true),
+        (Links { zids: Some(vec![]), ..Links::default() }, false),
+    ] {
+        assert_eq!(links.contain(&link), is, "{links:?}");
+    }
+    let anonymous = Links { usernames: some(&["ann"]), ..Links::default() };
+    assert!(!anonymous.contain(&OPEN));
+}
+
+#[test]
+fn a_denial_comes_before_all_and_keys_are_included() {
+    use MessageKind::{Delete, Put};
+    let policy =
+        access(false, vec![rule(true, &[Put], &["a/**"]), rule(false, &[Put, Delete], &["a/secret/*"])]);
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    // Twice, the second time from what is remembered.
+    for _ in 0..2 {
+        assert!(comes(&mut of, put("a/b", 1)));
+        assert!(goes(&mut of, &put("a", 1)));
+        assert!(!comes(&mut of, put("a/secret/x", 1)));
+        assert!(!comes(&mut of, del("a/b")), "no rule, and the default denies");
+        assert!(!comes(&mut of, put("b", 1)));
+        // It intersects the secret, which no rule that denies includes.
+        assert!(comes(&mut of, put("a/*/x", 1)));
+        assert!(!comes(&mut of, put("**", 1)), "inclusion, not intersection");
+    }
+    let policy = access(true, vec![rule(false, &[Put], &["a/**"])]);
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    assert!(!comes(&mut of, put("a/b", 1)) && comes(&mut of, del("a/b")) && comes(&mut of, put("b", 1)));
+}
+
+#[test]
+fn directions_are_apart() {
+    let one = |flows| {
+        let mut rule = rule(false, &MessageKind::ALL, &["**"]);
+        rule.flows = flows;
+        Interceptor::new(&access(true, vec![rule]), &OPEN).unwrap()
+    };
+    let mut of = one(Flows { ingress: true, egress: false });
+    assert!(!comes(&mut of, put("a", 1)) && goes(&mut of, &put("a", 1)));
+    let mut of = one(Flows { ingress: false, egress: true });
+    assert!(comes(&mut of, put("a", 1)) && !goes(&mut of, &put("a", 1)));
+}
+
+#[test]
+fn numbers_of_keys_are_followed_both_ways() {
+    let mut of =
+        Interceptor::new(&access(true, vec![rule(false, &[MessageKind::Put], &["a/**"])]), &OPEN).unwrap();
+    let on = |scope, mapping, suffix: &str| put_on(WireExpr { scope, mapping, suffix: suffix.into() }, 1);
+    assert!(comes(&mut of, declare(Declaration::KeyExpr { id: 3, key: WireExpr::full("a") })));
+    assert!(goes(&mut of, &declare(Declaration::KeyExpr { id: 3, key: WireExpr::full("b") })));
+    assert!(!comes(&mut of, on(3, Mapping::Sender, "/x")), "their 3 is a");
+    assert!(comes(&mut of, on(3, Mapping::Receiver, "/x")), "ours is b");
+    assert!(goes(&mut of, &on(3, Mapping::Sender, "/x")));
+    assert!(!goes(&mut of, &on(3, Mapping::Receiver, "/x")));
+    // A number that is in use keeps its key; one that is taken back may get another.
+    assert!(comes(&mut of, declare(Declaration::KeyExpr { id: 3, key: WireExpr::full("c") })));
+    assert!(!comes(&mut of, on(3, Mapping::Sender, "/x")));
+    assert!(comes(&mut of, declare(Declaration::UndeclareKeyExpr { id: 3 })));
+    assert!(comes(&mut of, declare(Declaration::KeyExpr { id: 3, key: WireExpr::full("c") })));
+    assert!(comes(&mut of, on(3, Mapping::Sender, "/x")));
+}
+
+#[test]
+fn what_means_nothing_is_as_the_default() {
+    let unknown = || put_on(WireExpr { scope: 9, mapping: Mapping::Sender, suffix: "".into() }, 1);
+    for default_allow in [true, false] {
+        let policy = access(default_allow, vec![rule(!default_allow, &MessageKind::ALL, &["**"])]);
+        assert_eq!(comes(&mut Interceptor::new(&policy, &OPEN).unwrap(), unknown()), default_allow);
+    }
+}
+
+#[test]
+fn who_is_refused_need_not_wait() {
+    let mut of = Interceptor::new(&access(false, vec![]), &OPEN).unwrap();
+    assert!(!comes(&mut of, query("a")));
+    let Some(NetworkMessage::ResponseFinal(end)) = refusal(&query("a")) else { panic!("a final") };
+    assert_eq!(end.id, 7);
+    let ask = |mode| {
+        let interest = Interest::new(5, mode, InterestOptions::TOKENS, Some(WireExpr::full("a")));
+        NetworkMessage::Interest(interest)
+    };
+    for (mode, answered) in
+        [(InterestMode::Current, true), (InterestMode::CurrentFuture, true), (InterestMode::Future, false)]
+    {
+        assert!(!comes(&mut of, ask(mode)));
+        let answer = refusal(&ask(mode));
+        assert_eq!(answer.is_some(), answered);
+        if let Some(answer) = answer {
+            assert_eq!(answer, NetworkMessage::Declare(Declare::new(Some(5), Declaration::Final)));
+        }
+    }
+    assert!(comes(&mut of, ask(InterestMode::Final)));
+    assert!(refusal(&put("a", 1)).is_none());
+}
+
+#[test]
+fn only_tokens_are_left_out_of_an_interest() {
+    let mut of = Interceptor::new(&access(false, vec![]), &OPEN).unwrap();
+    let all = InterestOptions::KEYEXPRS | InterestOptions::SUBSCRIBERS | InterestOptions::TOKENS;
+    let interest = Interest::new(1, InterestMode::CurrentFuture, all, None);
+    let mut message = NetworkMessage::Interest(interest);
+    assert!(of.ingress(now(0), &mut message, Reliability::Reliable));
+    let NetworkMessage::Interest(rest) = &message else { panic!("an interest") };
+    assert!(rest.options.contains(InterestOptions::SUBSCRIBERS));
+    assert!(!rest.options.contains(InterestOptions::TOKENS));
+}
+
+#[test]
+fn declarations_have_rules_of_their_own() {
+    use MessageKind::{DeclareQueryable, DeclareSubscriber, LivelinessToken};
+    let key = || WireExpr::full("a");
+    let subscriber = || declare(Declaration::Subscriber { id: 1, key: key() });
+    let queryable = || declare(Declaration::Queryable { id: 1, key: key(), info: Default::default() });
+    let token = || declare(Declaration::Token { id: 1, key: key() });
+    for (kind, expected) in [
+        (DeclareSubscriber, [true, false, false]),
+        (DeclareQueryable, [false, true, false]),
+        (LivelinessToken, [false, false, true]),
+    ] {
+        let mut of = Interceptor::new(&access(false, vec![rule(true, &[kind], &["a"])]), &OPEN).unwrap();
+        let passed = [comes(&mut of, subscriber()), comes(&mut of, queryable()), comes(&mut of, token())];
+        assert_eq!(passed, expected, "{kind:?}");
+        // These always pass.
+        assert!(comes(&mut of, declare(Declaration::Final)));
+        assert!(comes(&mut of, declare(Declaration::UndeclareSubscriber { id: 1, key: None })));
+    }
+}
+
+#[test]
+fn one_message_a_period() {
+    let rates = vec![
+        Rate { key: key("fast/**"), period: Some(Duration::from_millis(100)) },
+        Rate { key: key("never/**"), period: None },
+        Rate { key: key("fast/x"), period: None },
+    ];
+    let filter = Filter { messages: kinds(&[MessageKind::Put]), ..Filter::default() };
+    let policy = Policy { downsampling: vec![Downsampling { filter, rates }], ..Policy::default() };
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    let mut at = |ms, key: &str| of.ingress(now(ms), &mut put(key, 1), Reliability::Reliable);
+    assert!(at(1000, "fast/a"));
+    assert!(!at(1050, "fast/a"));
+    // The rule has one clock, whatever the keys, and the first rule counts.
+    assert!(!at(1099, "fast/x"));
+    assert!(at(1100, "fast/x"));
+    assert!(!at(1200, "never/a"));
+    assert!(at(1200, "other"));
+    // Each direction has its own.
+    assert!(goes(&mut of, &put("fast/a", 1)));
+    assert!(comes(&mut of, del("fast/a")));
+}
+
+#[test]
+fn a_limit_counts_payload_and_attachment() {
+    let filter = Filter { messages: kinds(&[MessageKind::Put, MessageKind::Delete]), ..Filter::default() };
+    let low_pass = vec![LowPass { filter, keys: keys(&["a/**"]), size_limit: 10 }];
+    let mut of = Interceptor::new(&Policy { low_pass, ..Policy::default() }, &OPEN).unwrap();
+    assert!(comes(&mut of, put("a/b", 10)));
+    assert!(!comes(&mut of, put("a/b", 11)));
+    assert!(comes(&mut of, put("b", 11)));
+    assert!(comes(&mut of, query("a/b")));
+    let attached = |bytes: usize| {
+        let mut put = Put::new(vec![0; 5]);
+        put.attachment = Some(vec![0; bytes].into());
+        NetworkMessage::Push(Push::new(WireExpr::full("a"), PushBody::Put(put)))
+    };
+    assert!(comes(&mut of, attached(5)));
+    assert!(!comes(&mut of, attached(6)));
+}
+
+#[test]
+fn another_qos_for_some() {
+    let filter = Filter { messages: kinds(&[MessageKind::Put]), ..Filter::default() };
+    let entry = |payload_size, only, overwrite| QosNetwork {
+        filter: filter.clone(),
+        keys: Some(keys(&["a/**"])),
+        payload_size,
+        only,
+        reliability: None,
+        overwrite,
+    };
+    let priority = |priority| Overwrite { priority: Some(priority), ..Overwrite::default() };
+    let qos = vec![
+        entry(100..=usize::MAX, Overwrite::default(), priority(Priority::Background)),
+        // Of what the one before has made of it.
+        entry(
+            0..=usize::MAX,
+            priority(Priority::Background),
+            Overwrite { congestion: Some(CongestionControl::Block), ..Overwrite::default() },
+        ),
+    ];
+    let mut of = Interceptor::new(&Policy { qos, ..Policy::default() }, &OPEN).unwrap();
+    let mut large = put("a/b", 100);
+    assert!(of.ingress(now(0), &mut large, Reliability::Reliable));
+    assert_eq!(large.qos(), Qos::new(Priority::Background, CongestionControl::Block, false));
+    let Egress::Changed(changed) = of.egress(now(0), &put("a/b", 100), Reliability::Reliable) else {
+        panic!("changed")
+    };
+    assert_eq!(*changed, large);
+    assert_eq!(of.egress(now(0), &put("a/b", 99), Reliability::Reliable), Egress::Pass);
+    assert_eq!(of.egress(now(0), &put("b", 100), Reliability::Reliable), Egress::Pass);
+}
+
+#[test]
+fn memory_of_decisions_is_bounded() {
+    let mut of =
+        Interceptor::new(&access(false, vec![rule(true, &[MessageKind::Put], &["a/**"])]), &OPEN).unwrap();
+    for number in 0..20_000 {
+        assert!(comes(&mut of, put(&format!("a/{number}"), 0)));
+        assert!(!comes(&mut of, put(&format!("b/{number}/{}", "x".repeat(300)), 0)));
+    }
+    assert!(of.ingress.remembered() <= 4096);
+}
