@@ -160,3 +160,77 @@ VALUES = {
         ],
     ),
 }
+
+SCENES = {
+    ("publishers", "the truth of a matching status"): Scene(
+        "`bool(publisher.matching_status)` without a subscriber",
+        "True",
+        "False",
+        "the stubs call it a `bool`",
+    ),
+    ("publishers", "the key of an undeclared one"): Scene(
+        "attributes of what was undeclared, and of a query that was dropped",
+        ERROR,
+        "as before",
+        "who writes a log line about it has no reason to fail",
+    ),
+    ("channels", "RingChannel: rest"): Scene(
+        "what is left in a `RingChannel` after `undeclare()`",
+        "lost",
+        "can still be taken, as from other channels",
+        "it has arrived",
+    ),
+    ("channels", "undeclare within with"): Scene(
+        "`undeclare()` within the `with` block of the same object",
+        ERROR,
+        "nothing more happens",
+        "what the block is to do at its end is done",
+    ),
+    ("queries", "get express"): Scene(
+        "`query.reply(..., express=True)`",
+        "has no effect",
+        "the reply is sent at once",
+        "it is what the parameter says",
+    ),
+    ("queries", "text of a query"): Scene(
+        "`str(query)`",
+        'Query { selector: "keyx=1" }',
+        "key?x=1",
+        "it is the text of its selector",
+    ),
+    ("queries", "key after drop"): Scene(
+        "`query.key_expr` after `query.drop()`",
+        ERROR,
+        "as before",
+        "as for what was undeclared",
+    ),
+}
+
+# What a test of one module cannot show, or takes longer: each has tests of its own.
+ON_PURPOSE = [
+    (
+        "a channel that nobody reads",
+        "holds its publisher up for ever",
+        "holds it up for a bounded time, then drops and counts",
+    ),
+    (
+        "`Callback(..., indirect=False)`",
+        "runs in the thread of the network",
+        "runs in a thread for callbacks: it cannot stop the network",
+    ),
+    ("a `get` that nobody answers", "says nothing about why", "`Handler.end` says how it ended"),
+    ("a session in a forked child", "`put` returns and sends nothing, `close` hangs", "raises `UsageError`"),
+    ("values in pickles, `multiprocessing`, Spark", "cannot be pickled", "can"),
+    (
+        "errors",
+        "one `ZError` with the text of a Rust error",
+        "a tree of classes below `ZError`, with attributes",
+    ),
+    ("an unknown key of a configuration", "`unknown key`", "`ConfigError` with the path and the nearest key"),
+    (
+        "`timestamp_callback` and what arrives",
+        "called in the thread of the network",
+        "called in the thread that takes the message",
+    ),
+    ("`zenoh.shm`", "memory that processes share", "every name; `NotSupported` where memory would be shared"),
+]

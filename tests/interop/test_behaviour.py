@@ -4,8 +4,10 @@ import pytest
 import zenoh as theirs
 
 import zwire.zenoh as ours
-from interop.behaviour import outcome, same, topics
+from interop import compatibility, differences
+from interop.behaviour import attempt, outcome, same, topics
 from interop.differences import VALUES
+from interop.scenes import SCENES
 
 TOPICS = topics()
 
@@ -36,3 +38,26 @@ def test_differences_are_as_listed(what, tmp_path):
         assert says(seen, there), f"there: {code}: {seen}"
         seen = outcome(code, ours, tmp_path / "config.json5")
         assert says(seen, here), f"here: {code}: {seen}"
+
+
+def played(scene, zenoh):
+    """What was noted, in order."""
+    notes = []
+    scene(zenoh, lambda label, run: notes.append((label, attempt(zenoh, run))))
+    return notes
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_sessions_do_the_same(scene):
+    # One after the other: some wait for what does not come.
+    there, here = dict(played(scene, theirs)), dict(played(scene, ours))
+    assert list(there) == list(here)
+    expected = {label for name, label in differences.SCENES if name == scene.__name__}
+    seen = {label for label in there if not same(there[label], here[label])}
+    differ = [f"{label}: {there[label]} there, {here[label]} here" for label in sorted(seen ^ expected)]
+    assert differ == [], "as listed or not at all"
+
+
+def test_the_page_says_what_is_so():
+    path = compatibility.PAGE
+    assert path.read_text() == compatibility.page(), f"write it anew: python {compatibility.__file__}"
