@@ -9,9 +9,9 @@ use links::{
 };
 use quinn::{
     Connection, Endpoint, RecvStream, SendStream, VarInt,
-    crypto::rustls::QuicServerConfig,
+    crypto::rustls::{QuicClientConfig, QuicServerConfig},
     rustls::{
-        ServerConfig,
+        ClientConfig, RootCertStore, ServerConfig,
         crypto::ring::default_provider,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
@@ -54,6 +54,19 @@ fn endpoint(ca: &Authority, protocol: &str) -> Endpoint {
     tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
     Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap()
+}
+
+/// What connects to a listener of ours without being one of us.
+fn anybody(ca: &Authority) -> quinn::ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca.path("ca.pem")).unwrap()).unwrap();
+    let mut tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"zenoh-ms".to_vec()];
+    quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
 
 async fn batch(receive: &mut RecvStream) -> Bytes {
@@ -342,6 +355,40 @@ fn shapes_that_do_not_fit_are_refused_in_time() {
     }
 }
 
+/// Whoever has not said who it is may not make us hold megabytes, on however many streams, and goes in time.
+#[test]
+fn strangers_send_little_ahead() {
+    let (runtime, ca) = (runtime(), Authority::new("quic-strangers"));
+    ca.issue("node", |_| ());
+    let tls = ca.listener("node", "");
+    let hub = hub(
+        "quic/127.0.0.1:0",
+        &tls.replacen("transport: {", "transport: {unicast: {accept_timeout: 1000}, ", 1),
+    );
+    let address = hub.listening()[0].strip_prefix("quic/").unwrap().parse().unwrap();
+    runtime.block_on(async {
+        let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        endpoint.set_default_client_config(anybody(&ca));
+        let connection = endpoint.connect(address, "localhost").unwrap().await.unwrap();
+        let (mut first, _) = connection.open_bi().await.unwrap();
+        first.write_all(&[200]).await.unwrap();
+        let mut taken = 0;
+        for _ in 1..Priority::COUNT {
+            let mut stream = connection.open_uni().await.unwrap();
+            let fill = async {
+                while let Ok(n) = stream.write(&[0; 10_000]).await {
+                    taken += n;
+                    assert!(taken < 1 << 20, "{taken}");
+                }
+            };
+            // It ends because nothing more is taken.
+            let _ = timeout(Duration::from_millis(50), fill).await;
+        }
+        timeout(WAIT, connection.closed()).await.expect("it is closed after a second");
+    });
+    client(&hub.listening()[0], &ca.connector(""));
+}
+
 /// CLOSE and data leave on different streams. Half of it is on its way over a slow network when the session
 /// closes.
 #[test]
@@ -364,7 +411,7 @@ fn closing_loses_nothing_on_any_stream() {
             put_at(&sender, &format!("p/{}", *priority as u8), *priority, vec![1; 5000]);
         }
     }
-    sender.close().unwrap();
+    sender.close_within(2 * WAIT, &mut never()).unwrap();
     for queue in queues {
         (0..EACH).for_each(|_| drop(next(&queue)));
     }

@@ -59,6 +59,9 @@ const PLAIN: &str = "udp";
 /// them it may be twice as much, so that one which is stuck leaves room for the others.
 const RECEIVE_WINDOW: u32 = 8 << 20;
 
+/// What it may send ahead on all streams while nobody knows who it is.
+const STRANGERS_WINDOW: u32 = 128 * 1024;
+
 /// Largest datagram that is tried. On a loopback that makes batches of one or two datagrams; other
 /// networks answer with less.
 const MAX_DATAGRAM: u16 = 65_527;
@@ -215,6 +218,8 @@ impl Stream {
     /// The handshake of Zenoh is over.
     pub(super) fn set_open(&self, low_latency: bool) {
         if let Some(streams) = &self.streams {
+            let times = if streams.is_multistream() { 2 } else { 1 };
+            self.connection.set_receive_window(VarInt::from_u32(times * RECEIVE_WINDOW));
             if low_latency {
                 streams.set_low_latency();
             }
@@ -388,7 +393,7 @@ fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
         .max_concurrent_bidi_streams(VarInt::from_u32(two_ways))
         .max_concurrent_uni_streams(VarInt::from_u32(one_way))
         .stream_receive_window(VarInt::from_u32(RECEIVE_WINDOW))
-        .receive_window(VarInt::from_u32(if one_way > 0 { 2 * RECEIVE_WINDOW } else { RECEIVE_WINDOW }))
+        .receive_window(VarInt::from_u32(STRANGERS_WINDOW))
         .send_window(SEND_WINDOW)
         .datagram_receive_buffer_size(offer.has_datagrams().then_some(datagrams::RECEIVE_BUFFER))
         .datagram_send_buffer_size(datagrams::SEND_BUFFER)
