@@ -119,6 +119,7 @@ impl Session {
         let shared = Shared::new(config, runtime, zid, tap);
         let session = Self { owner: Arc::new(Owner(Arc::downgrade(&shared))), shared };
         session.start(interrupted)?;
+        tracing::info!(zid = %session.shared.zid, mode = %session.shared.config.mode, "session opened");
         Ok(session)
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     clock,
     config::NodeConfig,
-    connectivity::LinkInfo,
+    connectivity::{LinkEnd, LinkInfo},
     contacts::{Contact, Contacts},
     core::{Core, Effects, Heard, NodeSide, Side, Wait},
     deferred,
@@ -439,6 +439,8 @@ impl Shared {
             core.links()
         });
         for link in &links {
+            // The peer answers by closing its end, which may be seen first.
+            link.note_end(LinkEnd::Closed);
             link.finish(CloseReason::GENERIC);
         }
         let end = clock::mono().saturating_add(linger);
@@ -458,6 +460,7 @@ impl Shared {
         for link in &links {
             link.close();
         }
+        tracing::info!(zid = %self.zid, "session closed");
         // Where it has listened stays known.
         for listening in self.listening.lock().iter_mut() {
             listening.guard = None;
