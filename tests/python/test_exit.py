@@ -86,6 +86,18 @@ LEFT_OPEN = {
         ),
         0,
     ),
+    "a daemon thread in open, at an end that takes long": (
+        (
+            "import ctypes, socket; mute = socket.create_server(('127.0.0.1', 0))\n"
+            "thread(lambda: opened('client', connect__timeout_ms=-1,"
+            " connect__endpoints=['tcp/127.0.0.1:%d' % mute.getsockname()[1]]))\n"
+            "time.sleep(0.1)\n"
+            # It sleeps for as many seconds as the exit code says, when the interpreter is gone already.
+            "libc = ctypes.CDLL(None); libc.on_exit(libc.sleep, None)\n"
+            "sys.exit(1)"
+        ),
+        1,
+    ),
     "sessions of threads": (
         (
             "made = []\n"

@@ -313,14 +313,20 @@ pub(crate) fn exit_begins() {
     EXIT.get_or_init(|| thread::current().id());
 }
 
+/// Whether this is a thread that the end of the interpreter leaves behind, and that must not ask for it any
+/// more: its state is gone, or about to be.
+pub(crate) fn is_left_behind() -> bool {
+    let this = thread::current();
+    EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(pool::NAME)
+}
+
 /// Does not return in a thread that the end of the interpreter leaves behind.
 ///
 /// What such a daemon thread hears is that its session is closed, and it would print that: while the
 /// interpreter ends, `CPython` aborts the process for it if it comes at the wrong moment. Threads of
 /// callbacks are waited for.
 pub(crate) fn stay_at_exit(py: Python<'_>) {
-    let this = thread::current();
-    if EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(pool::NAME) {
+    if is_left_behind() {
         py.detach(|| {
             loop {
                 thread::park();
