@@ -135,18 +135,20 @@ class Handler(Generic[T]):
         end = deadline(timeout)
         if self._turns <= 0:
             await self._turn()
-        waited = False
+        waited = enough
         while True:
-            try:
-                taken = take()
-            finally:
-                if waited:
-                    self._door.pass_on()
-            if len(taken) or enough:
-                self._turns -= len(taken)
-                return taken
+            # Taking nothing has its price where that is a batch without rows.
+            if waited or len(self._handler):
+                try:
+                    taken = take()
+                finally:
+                    if waited:
+                        self._door.pass_on()
+                if len(taken) or enough:
+                    self._turns -= len(taken)
+                    return taken
             if not await self._door.wait(left(end)):
-                return taken
+                return take()
             waited = True
             self._turns = TURNS
 
