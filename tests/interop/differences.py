@@ -232,5 +232,10 @@ ON_PURPOSE = [
         "called in the thread of the network",
         "called in the thread that takes the message",
     ),
+    (
+        "the log",
+        "lines on standard output, if `init_log_from_env_or` or its twin was called",
+        "Python's `logging`; those two write lines to standard error as well",
+    ),
     ("`zenoh.shm`", "memory that processes share", "every name; `NotSupported` where memory would be shared"),
 ]
