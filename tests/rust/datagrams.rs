@@ -93,6 +93,7 @@ fn udp_carries_each_size() {
 /// A message of many fragments is one burst of datagrams, which no reader is quick enough to take one by one.
 #[test]
 fn udp_holds_a_burst() {
+    let _shared = with_others();
     let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
     // The kernel counts its own overhead, and has room for twice what is asked for.
     let size = most.trim().parse::<usize>().unwrap().min(4 << 20) / 4;
