@@ -259,6 +259,16 @@ fn a_fresh_tree_is_that_of_the_reference() {
 }
 
 #[test]
+fn files_of_older_releases_are_read() {
+    let text = "{routing: {router: {peers_failover_brokering: true}, peer: {mode: 'peer_to_peer'}}}";
+    assert_eq!(Config::from_json5(text).unwrap(), Config::default());
+    for wrong in ["{routing: {router: {peers_failover_brokering: 5}}}", "{routing: {peer: 'linkstate'}}"] {
+        assert!(matches!(Config::from_json5(wrong), Err(ConfigError::Value { .. })), "{wrong}");
+    }
+    assert!(Config::default().insert_json5("routing/peer/mode", "'linkstate'").is_err());
+}
+
+#[test]
 fn unknown_keys_name_the_nearest() {
     for (text, path, nearest) in [
         ("{mod: 'client'}", "mod", "mode"),

@@ -177,7 +177,7 @@ impl Config {
     /// May leave half of a value behind when it fails; the callers work on copies.
     fn merge(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
         match keys::find(path) {
-            Place::Unknown => Err(unknown(path)),
+            Place::Unknown => obsolete(path, &value).unwrap_or_else(|| Err(unknown(path))),
             Place::Leaf(key, "") => {
                 *slot(&mut self.root, path) = values::check(key, value)?;
                 Ok(())
@@ -265,6 +265,22 @@ fn slot<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
         }
         &mut value[name]
     })
+}
+
+/// What files for the reference up to 1.8 hold and nobody heeds any more: it is read and dropped, as there.
+/// `None`: this is none of it.
+fn obsolete(path: &str, value: &Value) -> Option<Result<(), ConfigError>> {
+    let (fits, expected) = match path {
+        "routing/router/peers_failover_brokering" => (value.is_boolean(), "true or false"),
+        "routing/peer" => (value.is_object(), "an object"),
+        _ => return None,
+    };
+    if fits || value.is_null() {
+        tracing::info!(path, "this key of older configurations has no effect any more");
+        return Some(Ok(()));
+    }
+    let (path, got) = (path.to_owned(), values::shown(value));
+    Some(Err(ConfigError::Value { path, expected: expected.to_owned(), got }))
 }
 
 /// Names the shortest part of `path` that is unknown.
