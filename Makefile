@@ -165,7 +165,8 @@ lint-py: ext
 	$(BIN)/mypy tests/typing
 	$(BIN)/mypy examples
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
+	# It does not follow the link that an installation in place is.
+	PYTHONPATH=$(CURDIR)/python $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
 		| grep -E "error:|completeness"
 	$(BIN)/python -m mypy.stubtest zwire._zwire
 
