@@ -99,7 +99,7 @@ def test_a_client_reconnects(router):
         change, reason = until(1)
         assert change == "disconnected"
         # A process that is killed ends its connections, or resets those in which something was left.
-        assert reason in ("lost", "io")
+        assert reason == "lost"
         router.wait(PATIENCE)
         with opened("router", listen=[router.endpoint]):
             assert until(2) == ("reconnected", None)

@@ -7,6 +7,7 @@ use crate::{
 use core::{fmt, net::IpAddr};
 use std::{
     collections::{HashSet, VecDeque},
+    io,
     sync::Arc,
 };
 use zwire_proto::zenoh::{Priority, Reliability, WhatAmI, ZenohId, wire::CloseReason};
@@ -97,6 +98,19 @@ pub enum LinkEnd {
     Protocol(String),
     /// The peer did not take what was sent to it.
     Unresponsive,
+}
+
+impl LinkEnd {
+    /// What an error of a connection means. A peer that dies with something unread makes its system say more than
+    /// one that has read everything: both are lost.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Self::Lost,
+            _ => Self::Io(error.to_string()),
+        }
+    }
 }
 
 impl LinkEnd {
@@ -386,6 +400,15 @@ mod tests {
             connectivity.down(&link(number, 1), LinkEnd::Lost);
         }
         assert_eq!((connectivity.known.len(), connectivity.met.len()), (REMEMBERED, REMEMBERED));
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_is_lost() {
+        for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
+            assert_eq!(LinkEnd::of(&kind.into()), LinkEnd::Lost);
+        }
+        let unreachable = io::Error::from(io::ErrorKind::HostUnreachable);
+        assert_eq!(LinkEnd::of(&unreachable), LinkEnd::Io(unreachable.to_string()));
     }
 
     #[test]

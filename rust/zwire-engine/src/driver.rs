@@ -349,7 +349,7 @@ async fn receive_loop(
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    link.note_end(LinkEnd::Io(error.to_string()));
+                    link.note_end(LinkEnd::of(&error));
                     return None;
                 }
             }

@@ -450,7 +450,7 @@ impl Link {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    self.note_end(LinkEnd::Io(error.to_string()));
+                    self.note_end(LinkEnd::of(&error));
                     tx.dead = true;
                     tx.busy = false;
                     drop(tx);

@@ -124,7 +124,7 @@ impl Link {
             outlets.queues = Some(queues);
             outlets.full = full;
             if let Err(error) = result {
-                self.note_end(LinkEnd::Io(error.to_string()));
+                self.note_end(LinkEnd::of(&error));
                 tx.dead = true;
                 tx.busy = false;
                 drop(tx);
