@@ -8,6 +8,7 @@ import sys
 import threading
 import types
 import weakref
+from abc import ABC, abstractmethod
 
 from zwire._zwire import WakeThread, Wakeups
 from zwire.errors import UsageError
@@ -27,7 +28,7 @@ TURNS: Final = 256
 """So many items a task takes before it lets the other tasks have their turn."""
 
 
-class Reactor:
+class Reactor(ABC):
     """One event loop: its doors, and what asyncio and trio do in different ways."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -55,41 +56,41 @@ class Reactor:
             if door is not None:
                 door.open()
 
+    @abstractmethod
     def is_closed(self) -> bool:
         """Whether nothing of the loop runs any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def signal(self) -> Any:  # noqa: ANN401 - a future or an event
         """Make something to wait for, once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fire(self, signal: Any) -> None:  # noqa: ANN401
         """Wake who waits for a signal; nothing if it is awake already."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def wait(self, signal: Any, timeout: float | None) -> bool:  # noqa: ANN401
         """Wait for a signal; False when the time was over before it came."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def turn(self) -> None:
         """Let other tasks run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def post(self, call: Callable[[], object]) -> None:
         """Have the loop call something, from any thread. Raises ``RuntimeError`` when it is closed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start a task that belongs to nobody. It must not raise."""
-        raise NotImplementedError
 
     def ends(self, error: BaseException) -> bool:
         """Whether an error ends the task in which it was raised; others are just those of a callback."""
         return not isinstance(error, Exception)
 
+    @abstractmethod
     def report(self, message: str, error: BaseException) -> None:
         """Say what went wrong where nobody is there to raise it to."""
-        raise NotImplementedError
 
 
 @types.coroutine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +22,7 @@ _TICK = 0.1
 """Seconds after which a subscriber looks whether it is to end."""
 
 
-class _Taker:
+class _Taker(ABC):
     """A subscriber whose samples a thread takes as they come."""
 
     def __init__(self, endpoint: str, key: str) -> None:
@@ -45,8 +46,9 @@ class _Taker:
                     self._count += len(samples)
                     self._changed.notify_all()
 
+    @abstractmethod
     def _take(self, sample: Sample) -> None:
-        raise NotImplementedError
+        """Count a sample, or keep it; called with the lock held."""
 
     def _wait(self, count: int, seconds: float) -> None:
         """Wait until there are that many, or the time is over; what is missing is for the counts to say."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from zwire.typed import _shape
@@ -79,11 +80,13 @@ class _TreeCodec(Codec):
             check_tree(tree, self.wire)
         return shape.load(tree)
 
+    @abstractmethod
     def write(self, tree: Any) -> Buffer:  # noqa: ANN401
-        raise NotImplementedError
+        """Make bytes of a tree."""
 
+    @abstractmethod
     def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
-        raise NotImplementedError
+        """Make a tree of bytes; it is checked unless the shape is closed."""
 
 
 def _finite(text: str) -> float:
