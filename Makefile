@@ -157,6 +157,7 @@ lint-rust:
 	PYO3_PYTHON=$$(command -v "$(PYTHON)") RUSTDOCFLAGS="--deny warnings" \
 		cargo doc --locked --workspace --no-deps --quiet
 
+# PYTHONPATH: --verifytypes does not follow the link that an installation in place is.
 .PHONY: lint-py
 lint-py: ext
 	$(BIN)/ruff check .
@@ -165,7 +166,6 @@ lint-py: ext
 	$(BIN)/mypy tests/typing
 	$(BIN)/mypy examples
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	# It does not follow the link that an installation in place is.
 	PYTHONPATH=$(CURDIR)/python $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
 		| grep -E "error:|completeness"
 	$(BIN)/python -m mypy.stubtest zwire._zwire
