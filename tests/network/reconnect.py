@@ -44,8 +44,8 @@ class Timing:
 
 DEFAULT = Timing(lease=10.0, retry=(1.0, 4.0), hole=90.0)
 # A fault of 0.3 leases is over, and TCP has tried again, well before the lease is.
-# The hole outlasts the lease and the ten seconds of SO_LINGER behind it: a router of the reference closes its lost
-# connections in the threads that read, and reads nothing from anybody until they are gone.
+# The hole outlasts the lease and the ten seconds of SO_LINGER behind it: a router of the reference closes its
+# lost connections in the threads that read, and reads nothing from anybody until they are gone.
 SHORT = Timing(lease=2.5, retry=(0.2, 0.8), hole=14.0)
 
 
