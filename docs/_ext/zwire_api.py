@@ -16,9 +16,9 @@ import functools
 import importlib
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
@@ -37,6 +37,7 @@ _ORDER = (
     "zwire.zenoh.handlers",
     "zwire.zenoh",
     "zwire.zenoh.ext",
+    "zwire.typed",
     "zwire.config",
     "zwire.errors",
     "zwire.zre",
@@ -88,13 +89,19 @@ otherwise; sizes are bytes.
 # What is code already, what is a role, and else code between single backticks.
 _CODE = re.compile(r"``.+?``|:[\w:]+:`[^`]+`|`([^`\n]+)`(?!_)", re.DOTALL)
 
+# A type variable of ours.
+_VARIABLE = re.compile(r"\b_?[A-Z]\b")
+
 # So many constants of one class are a list of names.
 _MANY = 20
 
 
 @dataclass
 class Source:
-    """The text of a module: what it defines, what it imports, and what stands below its attributes."""
+    """The text of a module: what it defines, what it imports, and what stands below its attributes.
+
+    As the home of a generic base, with what its type variables are ``given`` as.
+    """
 
     name: str
     path: Path
@@ -102,8 +109,7 @@ class Source:
     defined: dict[str, list[ast.stmt]] = field(default_factory=dict)
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
-
-    cache: ClassVar[dict[str, Source]] = {}
+    given: dict[str, ast.expr] = field(default_factory=dict)
 
     def collect(self, body: list[ast.stmt]) -> None:
         """Take the definitions of a body, those below ``if TYPE_CHECKING`` too."""
@@ -227,7 +233,7 @@ class _Types(ast.NodeTransformer):
             return None
         match found[0].defined[found[1]]:
             case [ast.AnnAssign(annotation=ast.Name(id="TypeAlias"), value=ast.expr() as value)]:
-                variables = list(dict.fromkeys(re.findall(r"\b_[A-Z]\b", ast.unparse(value))))
+                variables = list(dict.fromkeys(_VARIABLE.findall(ast.unparse(value))))
                 inner = _Types(found[0], dict(zip(variables, given, strict=False)), (*self.within, name))
                 return inner.visit(ast.parse(ast.unparse(value), mode="eval").body)
         return None
@@ -237,7 +243,7 @@ def _type(module: Source, annotation: ast.expr | None) -> list[str]:
     """The alternatives of an annotation, ``None`` last."""
     if annotation is None:
         return []
-    annotation = _Types(module).visit(ast.parse(ast.unparse(annotation), mode="eval").body)
+    annotation = _Types(module, module.given).visit(ast.parse(ast.unparse(annotation), mode="eval").body)
     parts: list[str] = []
 
     def split(node: ast.expr) -> None:
@@ -342,6 +348,22 @@ def render(text: str | None) -> Iterator[str]:
     yield ""
 
 
+def _variables(home: Source, name: str) -> list[str]:
+    """The type variables of a class, in their order."""
+    node = home.defined[name][0]
+    assert isinstance(node, ast.ClassDef)
+    bases = [base for base in node.bases if isinstance(base, ast.Subscript)]
+    bases.sort(key=lambda base: ast.unparse(base.value) != "Generic")
+    return list(dict.fromkeys(name for base in bases for name in _VARIABLE.findall(ast.unparse(base.slice))))
+
+
+def _given(base: Source) -> str:
+    """What the type variables of a base stand for, where a class says so."""
+    said = [(name, ast.unparse(value)) for name, value in base.given.items()]
+    shown = [f"``{name}`` is ``{value.rpartition('.')[2]}``" for name, value in said if name != value]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
 def _named(decorators: list[ast.expr], *names: str) -> bool:
     return any(ast.unparse(each) in names for each in decorators)
 
@@ -436,18 +458,35 @@ class Writer:
         node = home.defined[name][0]
         if not isinstance(node, ast.ClassDef):
             return []
-        named = [base.id for base in node.bases if isinstance(base, ast.Name)]
-        return [found for base in named if (found := resolve(home.name, base))]
+        bases: list[tuple[Source, str]] = []
+        for base in node.bases:
+            match base:
+                case ast.Name(id=named):
+                    given: list[ast.expr] = []
+                case ast.Subscript(value=ast.Name(id=named), slice=ast.Tuple(elts=given)):
+                    pass
+                case ast.Subscript(value=ast.Name(id=named), slice=single):
+                    given = [single]
+                case _:
+                    continue
+            if found := resolve(home.name, named):
+                types = _Types(home, home.given)
+                shown = [types.visit(ast.parse(ast.unparse(each), mode="eval").body) for each in given]
+                where = replace(found[0], given=dict(zip(_variables(*found), shown, strict=False)))
+                bases.append((where, found[1]))
+        return bases
 
     def cls(self, name: str, home: Source, original: str, obj: object) -> None:
         node = home.defined[original][0]
         assert isinstance(node, ast.ClassDef)
         members = self._members(home, original)
-        constructors = [each for key in ("__new__", "__init__") for each in members.get(key, (home, []))[1]]
+        # That of a private base is for us.
+        constructors = [
+            each for each in node.body if isinstance(each, _Function) and each.name in ("__new__", "__init__")
+        ]
         shown = ""
         if constructors:
-            where = members["__new__" if "__new__" in members else "__init__"][0]
-            shown = signature(where, constructors, method=True).split(" -> ")[0]
+            shown = signature(home, constructors, method=True).split(" -> ")[0]
         elif _named(
             [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list], "dataclass"
         ) or any(ast.unparse(base) == "NamedTuple" for base in node.bases):
@@ -465,7 +504,7 @@ class Writer:
         if isinstance(obj, type) and issubclass(obj, Exception):
             public += [f"``{base.__name__}``" for base in obj.__bases__ if base.__module__ == "builtins"]
         public += [
-            f":py:class:`{base[1]}`"
+            f":py:class:`{base[1]}`{_given(base[0])}"
             for base in self._bases(home, original)
             if (base[0].name, base[1]) in self.shared
         ]

@@ -75,3 +75,29 @@ def test_overloads_are_one_signature_with_types_that_readers_know():
     assert "timeout: float | None = None" in get
     assert get.endswith("-> handlers.Handler[Reply] | H | None")
     assert "_Into" not in page
+
+
+def class_of(module, name):
+    """The lines about one class."""
+    page = "\n".join(api.Writer(module).page())
+    return page.split(f".. py:class:: {name}", 1)[1].partition("\n.. py:")[0]
+
+
+def test_members_of_generic_bases_are_those_of_a_class():
+    query = class_of("zwire.typed", "Query\n")
+    assert ".. py:property:: value\n      :type: Q\n" in query
+    node = class_of("zwire.aio.zre", "Node(")
+    assert ".. py:method:: recv(timeout: ~builtins.float | None = None) -> ~zwire.zre.Event\n" in node
+
+
+def test_what_several_classes_derive_from_stands_once():
+    assert "recv(timeout: ~builtins.float | None = None) -> T\n" in class_of("zwire.aio", "Listener\n")
+    assert "Base: :py:class:`Listener` (``T`` is ``Sample``)." in class_of("zwire.aio", "Subscriber\n")
+    assert "Base: :py:class:`~zwire.typed.Subscription`." in class_of("zwire.typed", "Subscriber\n")
+
+
+def test_type_variables_of_aliases_are_what_they_are_given():
+    page = "\n".join(api.Writer("zwire.aio").page())
+    (signature,) = (line for line in page.splitlines() if "py:function:: scout(" in line)
+    assert "Callable[[~zwire.zenoh.Hello], ~builtins.object]" in signature
+    assert "[T]" not in signature
