@@ -6,7 +6,7 @@ from pyspark.sql.types import StructType
 
 from zwire.spark import schema
 
-SCHEMAS = ["DECODE", "PUT", "REPLY", "SUMMARY", "TOLD"]
+SCHEMAS = ["DECODE", "PUT", "REPLY", "SELECTED", "SUMMARY", "TOLD"]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -3,7 +3,8 @@
 For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`shout`, :func:`whisper`, :func:`decode`
 and :func:`captures`. For ``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`,
 :func:`shout_partition`, :func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed.
-For functions of your own: :func:`session`. The columns of all of them are in :mod:`zwire.spark.schema`.
+For functions of your own: :func:`session`. Formats of ``spark.read`` register themselves, or by
+:func:`register`. The columns of all of them are in :mod:`zwire.spark.schema`.
 
 Importing this loads neither pyspark nor pyarrow; using it needs ``zwire[spark]``, on the workers as well.
 """
@@ -24,6 +25,7 @@ from zwire.spark.partitions import (
     shout_partition,
     whisper_partition,
 )
+from zwire.spark.sources import register
 
 __all__ = [
     "Batch",
@@ -42,6 +44,7 @@ __all__ = [
     "node_counts",
     "put",
     "put_partition",
+    "register",
     "schema",
     "session",
     "session_counts",

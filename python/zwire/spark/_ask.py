@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from zwire.spark._settings import IntoConfig
-    from zwire.zenoh import Handler, Reply
+    from zwire.zenoh import Handler, Reply, Session
+    from zwire.zenoh.handlers import DefaultHandler, FifoChannel
 
 OnErrorReply: TypeAlias = Literal["rows", "raise"]
 Target: TypeAlias = Literal["best_matching", "all", "all_complete"]
@@ -96,52 +97,82 @@ def get_options(
 def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[ReplyRow]]:
     """Give the replies to each question, in the order of the questions."""
     shared = session(options.config)
-    from zwire import zenoh
+    from zwire.zenoh.handlers import DefaultHandler
 
-    target = zenoh.QueryTarget[options.target.upper()]
-    consolidation = zenoh.ConsolidationMode[options.consolidation.upper()]
     waiting: deque[tuple[Question, Handler[Reply] | str]] = deque()
 
     def start(question: Question) -> None:
-        selector, payload = question
-        answers: Handler[Reply] | str
-        if selector is None:
-            answers = "the selector is null"
-        else:
-            try:
-                answers = shared.get(
-                    selector,
-                    target=target,
-                    consolidation=consolidation,
-                    timeout=options.timeout,
-                    payload=payload,
-                )
-            except KeyExprError as error:
-                answers = str(error)
-        waiting.append((question, answers))
+        waiting.append((question, _start(shared, options, question, DefaultHandler())))
 
     coming = iter(questions)
     for question in islice(coming, options.in_flight):
         start(question)
     while waiting:
         question, answers = waiting.popleft()
-        rows = [_failed(answers)] if isinstance(answers, str) else _rows(answers, options.timeout)
-        if options.errors == "raise":
-            _raise_first(question, rows)
+        rows = list(_rows(options, question, answers))
         # One is done, so the next one may go.
         for following in islice(coming, 1):
             start(following)
         yield rows
 
 
-def _rows(answers: Handler[Reply], timeout: float) -> list[ReplyRow]:
+_AT_ONCE = 1024
+"""Replies of one streamed question that wait; beyond them their sender does."""
+
+
+def stream(options: GetOptions, question: Question) -> Iterator[ReplyRow]:
+    """Give the replies to one question as they come, however many there are."""
+    from zwire.zenoh.handlers import FifoChannel
+
+    answers = _start(session(options.config), options, question, FifoChannel(_AT_ONCE))
+    yield from _rows(options, question, answers)
+
+
+def _start(
+    shared: Session,
+    options: GetOptions,
+    question: Question,
+    handler: DefaultHandler[Reply] | FifoChannel[Reply],
+) -> Handler[Reply] | str:
+    """Ask, or say why that cannot be asked."""
+    from zwire import zenoh
+
+    if question.selector is None:
+        return "the selector is null"
+    try:
+        return shared.get(
+            question.selector,
+            handler=handler,
+            target=zenoh.QueryTarget[options.target.upper()],
+            consolidation=zenoh.ConsolidationMode[options.consolidation.upper()],
+            timeout=options.timeout,
+            payload=question.payload,
+        )
+    except KeyExprError as error:
+        return str(error)
+
+
+def _rows(options: GetOptions, question: Question, answers: Handler[Reply] | str) -> Iterator[ReplyRow]:
+    for row in _all_rows(answers, options.timeout):
+        if options.errors == "raise" and row.error is not None:
+            message = f"{question.selector}: {row.error}"
+            if row.encoding is None:
+                raise TransportError(message)
+            raise QueryError(message, payload=row.payload, encoding=row.encoding)
+        yield row
+
+
+def _all_rows(answers: Handler[Reply] | str, timeout: float) -> Iterator[ReplyRow]:
+    if isinstance(answers, str):
+        yield _failed(answers)
+        return
     late = _failed(f"no complete answer within {timeout} s")
-    rows = [late if _is_timeout(reply) else _row(reply) for reply in answers]
+    for reply in answers:
+        yield late if _is_timeout(reply) else _row(reply)
     if answers.end == "link_lost":
-        rows.append(_failed("the link was lost before all answers had come"))
+        yield _failed("the link was lost before all answers had come")
     if answers.dropped:
-        rows.append(_failed(f"{answers.dropped} replies were dropped: too many at once, lower in_flight"))
-    return rows
+        yield _failed(f"{answers.dropped} replies were dropped: too many at once, lower in_flight")
 
 
 def _is_timeout(reply: Reply) -> bool:
@@ -172,13 +203,3 @@ def _row(reply: Reply) -> ReplyRow:
 
 def _failed(reason: str) -> ReplyRow:
     return ReplyRow(None, None, None, None, None, reason)
-
-
-def _raise_first(question: Question, rows: list[ReplyRow]) -> None:
-    for row in rows:
-        if row.error is None:
-            continue
-        message = f"{question.selector}: {row.error}"
-        if row.encoding is None:
-            raise TransportError(message)
-        raise QueryError(message, payload=row.payload, encoding=row.encoding)

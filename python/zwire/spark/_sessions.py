@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zwire.spark._cache import Entry, PerProcess
+from zwire.spark._secrets import resolved
 from zwire.spark._settings import settings, value
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _process: PerProcess[_Entry] = PerProcess()
 def _open(text: str) -> _Entry:
     from zwire import zenoh
 
-    owner = zenoh.open(zenoh.Config.from_json5(text))
+    owner = zenoh.open(zenoh.Config.from_json5(resolved(text)))
     return _Entry(value(text, "zwire/idle_close_ms") / 1000, owner=owner)
 
 
@@ -64,7 +65,8 @@ def session(config: IntoConfig) -> Session:
 
     Args:
         config: An endpoint such as ``"tcp/127.0.0.1:7447"``, a JSON5 text, a dict of keys, a
-            ``zwire.config.SessionConfig`` or a ``zwire.zenoh.Config``.
+            ``zwire.config.SessionConfig`` or a ``zwire.zenoh.Config``. A password or private key in it may be
+            ``env:NAME`` or ``file:/path``: read here, so that the secret is in nothing that travels.
 
     Raises:
         ConfigError: The configuration is wrong, or asks for a tap, which workers cannot share.

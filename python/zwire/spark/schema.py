@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["DECODE", "PUT", "REPLY", "SUMMARY", "TOLD", "RowSchema"]
+__all__ = ["DECODE", "PUT", "REPLY", "SELECTED", "SUMMARY", "TOLD", "RowSchema"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +142,9 @@ Of a deletion ``payload`` and ``encoding`` are null. An error reply has ``error`
 ``payload``; a query that nobody could answer any more (its time was up, the link was lost) has ``error``
 alone. ``replier`` is the id of the node that answered, where it says so.
 """
+
+SELECTED = RowSchema((*REPLY.columns, ("selector", "string")))
+"""What ``spark.read.format("zwire")`` gives for selectors: the columns of ``REPLY``, and what was asked."""
 
 TOLD = RowSchema(
     (

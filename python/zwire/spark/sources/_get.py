@@ -1,0 +1,203 @@
+"""The format ``zwire`` with ``selector`` or ``selectors``: queries, each in a partition of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from zwire.spark import schema as rows
+from zwire.spark._ask import Question, get_options, stream
+from zwire.spark.batch import BYTES, ROWS
+from zwire.spark.sources._options import SESSION, Option, Options
+from zwire.spark.sources._rows import chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._ask import Consolidation, GetOptions, OnErrorReply, ReplyRow, Target
+    from zwire.spark.schema import RowSchema
+
+KNOWN = (
+    Option("selector"),
+    Option("selectors"),
+    Option("target"),
+    Option("consolidation"),
+    Option("timeout"),
+    Option("errors"),
+    Option("columns"),
+    Option("pushdown"),
+    *SESSION,
+)
+
+
+class Asked(InputPartition):
+    """A selector; narrower ones of it where filters allow."""
+
+    def __init__(self, selector: str, narrower: tuple[str, ...] | None = None) -> None:
+        super().__init__(selector)
+        self.selector = selector
+        self.narrower = (selector,) if narrower is None else narrower
+
+
+def schema(given: Mapping[str, str]) -> StructType:
+    """Check the options, and give the columns that they ask for."""
+    options = Options("zwire", given, KNOWN)
+    _selectors(options)
+    _get_options(options)
+    options.flag("pushdown", default=False)
+    return options.columns(rows.SELECTED).spark()
+
+
+def reader(given: Mapping[str, str], schema: StructType) -> GetReader:
+    """Give the reader of a query."""
+    options = Options("zwire", given, KNOWN)
+    kind = PushingGetReader if options.flag("pushdown", default=False) else GetReader
+    return kind(_get_options(options), _selectors(options), chosen("zwire", rows.SELECTED, schema))
+
+
+def _selectors(options: Options) -> list[str]:
+    from zwire.zenoh import KeyExpr
+
+    single = options.text("selector")
+    found = ([] if single is None else [single]) + options.listed("selectors")
+    if not found:
+        raise options.error("selectors", "has no selector")
+    for selector in found:
+        try:
+            KeyExpr(selector.partition("?")[0])
+        except ValueError as error:
+            raise options.error("selectors", f"has {selector!r}: {error}") from None
+    return found
+
+
+def _get_options(options: Options) -> GetOptions:
+    target = options.choice("target", ("best_matching", "all", "all_complete"), "best_matching")
+    consolidation = options.choice("consolidation", ("auto", "none", "monotonic", "latest"), "auto")
+    return get_options(
+        options.session(),
+        timeout=options.seconds("timeout", 10.0),
+        target=cast("Target", target),
+        consolidation=cast("Consolidation", consolidation),
+        errors=cast("OnErrorReply", options.choice("errors", ("raise", "rows"), "raise")),
+    )
+
+
+class GetReader(DataSourceReader):
+    """Asks a selector in each partition, with the session of its worker."""
+
+    def __init__(self, options: GetOptions, selectors: list[str], columns: RowSchema) -> None:
+        self.options = options
+        self.selectors = selectors
+        self.columns = columns
+
+    def partitions(self) -> list[InputPartition]:
+        """Give a partition for each selector."""
+        return [Asked(selector) for selector in self.selectors]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Ask, and give the replies as they come."""
+        assert isinstance(partition, Asked)  # noqa: S101 - there is at least one selector, so it is ours
+        found: list[ReplyRow] = []
+        size = 0
+        for selector in partition.narrower:
+            for reply in stream(self.options, Question(selector)):
+                found.append(reply)
+                size += len(reply.payload or b"")
+                if len(found) >= ROWS or size >= BYTES:
+                    yield self._batch(found, partition.selector)
+                    found, size = [], 0
+        if found:
+            yield self._batch(found, partition.selector)
+
+    def _batch(self, found: list[ReplyRow], selector: str) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        wanted = self.columns.arrow()
+        columns: list[Any] = []
+        for field in wanted:
+            if field.name == "selector":
+                columns.append(pa.repeat(pa.scalar(selector), len(found)))
+            else:
+                columns.append(pa.array([getattr(row, field.name) for row in found], field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+_MOST = 64
+"""Narrower queries of one partition; more are not worth what they save."""
+
+
+class PushingGetReader(GetReader):
+    """The same, and filters on ``key`` make for narrower queries.
+
+    All filters go back to Spark: what a queryable answers to a narrower query need not be what the filter
+    leaves of a wider one, but it is never more.
+    """
+
+    def __init__(self, options: GetOptions, selectors: list[str], columns: RowSchema) -> None:
+        super().__init__(options, selectors, columns)
+        self.narrower: dict[str, tuple[str, ...]] = {}
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
+        """Take what filters say about keys."""
+        self.narrower = {selector: _narrowed(selector, filters) for selector in self.selectors}
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        """Give a partition for each selector, with what is left of it."""
+        return [Asked(selector, self.narrower.get(selector)) for selector in self.selectors]
+
+
+def _narrowed(selector: str, filters: list[Filter]) -> tuple[str, ...]:
+    """Give the selectors that find every key that a selector finds and the filters let through."""
+    from pyspark.sql.datasource import EqualNullSafe, EqualTo, In, StringStartsWith
+
+    from zwire.zenoh import KeyExpr
+
+    expression, mark, parameters = selector.partition("?")
+    if "_anyke" in parameters:
+        return (selector,)  # replies may be about any key
+    left = [KeyExpr(expression)]
+    for each in filters:
+        if getattr(each, "attribute", None) != ("key",):
+            continue
+        if isinstance(each, EqualTo | EqualNullSafe):
+            wanted = [each.value]
+        elif isinstance(each, In) and len(each.value) <= _MOST:
+            wanted = list(each.value)
+        elif isinstance(each, StringStartsWith):
+            wanted = [_beginning(each.value)]
+        else:
+            continue
+        keys = [key for text in wanted if isinstance(text, str) and (key := _legal(text)) is not None]
+        if isinstance(each, StringStartsWith) and (not keys or "@" in expression):
+            continue  # no expression says this: wildcards do not match chunks with @
+        # Of the others, a text that is no key finds nothing.
+        left = [common for one in left for key in keys if (common := _common(one, key)) is not None]
+    return tuple(f"{key}{mark}{parameters}" for key in dict.fromkeys(map(str, left)))
+
+
+def _beginning(prefix: str) -> str:
+    """Give an expression of all keys that begin so."""
+    whole, slash, part = prefix.rpartition("/")
+    return f"{whole}{slash}{part}$*/**" if part else f"{whole}{slash}**"
+
+
+def _legal(text: str) -> Any:  # noqa: ANN401 - a KeyExpr, which is imported late
+    from zwire.zenoh import KeyExpr
+
+    try:
+        return KeyExpr(text)
+    except ValueError:
+        return None
+
+
+def _common(one: Any, other: Any) -> Any:  # noqa: ANN401 - KeyExpr, or None
+    """Give an expression of all keys that both have, as narrow as can be said."""
+    if not one.intersects(other):
+        return None
+    return other if one.includes(other) else one

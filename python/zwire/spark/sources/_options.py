@@ -1,0 +1,282 @@
+"""Options of data sources: text from Spark, checked and typed here, in one place.
+
+A source lists what it takes and reads each option by its name as documented::
+
+    KNOWN = (Option("selector", "selectors"), Option("timeout"), *SESSION)
+    options = Options("zwire", self.options, KNOWN)
+    timeout = options.seconds("timeout", 10.0)
+
+Spark lower-cases names, so case means nothing. A name that is not in the list is an error that says what was
+probably meant. Nothing here keeps a secret: those of a session can only be named (``env:NAME``,
+``file:/path``), see :mod:`zwire.spark._secrets`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from zwire.errors import ConfigError
+from zwire.spark._secrets import check_referred, refuse_inline
+from zwire.spark._settings import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zwire.spark.schema import RowSchema
+    from zwire.zenoh import Config
+
+    T = TypeVar("T")
+
+_ZENOH = "zenoh."
+"""What begins like this is a key of the session's configuration."""
+
+_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
+"""What Spark passes on with the options of a source, though it is not for the source."""
+
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+_BYTES = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+}
+
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+class Option:
+    """An option that a source takes: its name as documented, and other names for it."""
+
+    __slots__ = ("aliases", "name")
+
+    def __init__(self, name: str, *aliases: str) -> None:
+        self.name = name
+        self.aliases = aliases
+
+
+SESSION = (Option("endpoints", "endpoint"), Option("config"))
+"""What every source takes that opens sessions; beside these everything below ``zenoh.``."""
+
+
+class Options:
+    """The options that a source was given.
+
+    Args:
+        source: Name of the format, for messages.
+        given: Names and values as Spark gives them.
+        known: What the source takes. With ``SESSION`` among them ``zenoh.*`` is taken as well.
+
+    Raises:
+        ConfigError: A name is unknown, or an option is there under two names.
+    """
+
+    def __init__(self, source: str, given: Mapping[str, str], known: Iterable[Option]) -> None:
+        self.source = source
+        self._names: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._zenoh: dict[str, str] = {}
+        for option in known:
+            for name in (option.name, *option.aliases):
+                self._names[name.lower()] = option.name
+        for key in given:
+            name, value = key.lower(), given[key]
+            if name in self._names:
+                known_as = self._names[name]
+                if known_as in self._values:
+                    raise self.error(known_as, "is there under two names")
+                self._values[known_as] = value
+            elif name.startswith(_ZENOH) and "config" in self._names:
+                self._zenoh[name.removeprefix(_ZENOH).replace(".", "/")] = value
+            elif name not in _BY_SPARK:
+                raise self._unknown(key)
+
+    def _unknown(self, name: str) -> ConfigError:
+        near = difflib.get_close_matches(name.lower(), self._names, n=1)
+        nearest = self._names[near[0]] if near else None
+        hint = f", did you mean {nearest!r}?" if nearest else f"; there are {', '.join(self.names)}"
+        return ConfigError(f"{self.source}: unknown option {name!r}{hint}", path=name, nearest=nearest)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of what the source takes, as documented."""
+        return sorted(set(self._names.values()))
+
+    def __repr__(self) -> str:
+        # Values may hold what is nobody's business.
+        return f"<Options of {self.source}: {', '.join(sorted([*self._values, *self._zenoh]))}>"
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def error(self, name: str, reason: str) -> ConfigError:
+        """Make the error that says what is wrong with an option."""
+        return ConfigError(f"{self.source}: option {name!r} {reason}", path=name)
+
+    def need(self, name: str, why: str = "") -> str:
+        """Give a text that has to be there."""
+        found = self.text(name)
+        if found is None:
+            raise self.error(name, f"is missing{why and f': {why}'}")
+        return found
+
+    @overload
+    def text(self, name: str, default: str) -> str: ...
+    @overload
+    def text(self, name: str, default: None = None) -> str | None: ...
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """Give a text."""
+        if name not in self._names.values():
+            raise KeyError(f"{name!r} is not among the options of {self.source}")
+        return self._values.get(name, default)
+
+    def choice(self, name: str, allowed: Collection[str], default: str) -> str:
+        """Give one of several words; case means nothing."""
+        found = self.text(name, default).lower()
+        if found not in allowed:
+            raise self.error(name, f"must be one of {', '.join(allowed)}, not {found!r}")
+        return found
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Give yes or no."""
+        found = self.text(name)
+        if found is None:
+            return default
+        if found.lower() not in _TRUE + _FALSE:
+            raise self.error(name, f"must be true or false, not {found!r}")
+        return found.lower() in _TRUE
+
+    @overload
+    def integer(self, name: str, default: int, *, least: int = ..., most: int = ...) -> int: ...
+    @overload
+    def integer(
+        self, name: str, default: None = None, *, least: int = ..., most: int = ...
+    ) -> int | None: ...
+    def integer(
+        self, name: str, default: int | None = None, *, least: int = 0, most: int = (1 << 63) - 1
+    ) -> int | None:
+        """Give a whole number, of ``least`` to ``most``."""
+        found = self.text(name)
+        if found is None:
+            return default
+        if not re.fullmatch(r"\s*[+-]?\d{1,19}\s*", found):
+            raise self.error(name, f"must be a whole number, not {found!r}")
+        return self._bounded(name, int(found), least, most)
+
+    @overload
+    def size(self, name: str, default: int, *, least: int = ...) -> int: ...
+    @overload
+    def size(self, name: str, default: None = None, *, least: int = ...) -> int | None: ...
+    def size(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
+        """Give bytes: a number, or one with a unit, such as ``64m`` (2^20)."""
+        found = self.text(name)
+        if found is None:
+            return default
+        value = self._with_unit(name, found, _BYTES, "a size such as 64m")
+        return self._bounded(name, int(value), least, (1 << 63) - 1)
+
+    @overload
+    def seconds(self, name: str, default: float) -> float: ...
+    @overload
+    def seconds(self, name: str, default: None = None) -> float | None: ...
+    def seconds(self, name: str, default: float | None = None) -> float | None:
+        """Give a time above zero: seconds, or a number with a unit, such as ``500ms`` or ``2m``."""
+        found = self.text(name)
+        if found is None:
+            return default
+        value = self._with_unit(name, found, _SECONDS, "a time such as 10, 500ms or 2m")
+        if value <= 0:
+            raise self.error(name, f"must be above zero, not {found!r}")
+        return value
+
+    def _with_unit(self, name: str, text: str, units: Mapping[str, float], what: str) -> float:
+        match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)\s*", text.lower())
+        if match is None or match[2] not in units:
+            raise self.error(name, f"must be {what}, not {text!r}")
+        return float(match[1]) * units[match[2]]
+
+    def _bounded(self, name: str, value: int, least: int, most: int) -> int:
+        if not least <= value <= most:
+            bounds = f"at least {least}" if value < least else f"at most {most}"
+            raise self.error(name, f"must be {bounds}, not {value}")
+        return value
+
+    def listed(self, name: str, separator: str = ",") -> list[str]:
+        """Give several texts: a JSON list, or a text with separators; none where the option is not there."""
+        found = self.text(name)
+        if found is None or not found.strip():
+            return []
+        if found.lstrip().startswith("["):
+            try:
+                items = json.loads(found)
+            except ValueError as error:
+                raise self.error(name, f"is no JSON list: {error}") from None
+            if not all(isinstance(item, str) for item in items):
+                raise self.error(name, "must be a list of texts")
+            return list(items)
+        return [item.strip() for item in found.split(separator) if item.strip()]
+
+    def columns(self, rows: RowSchema, *, default: Iterable[str] | None = None) -> RowSchema:
+        """Give the schema that the option ``columns`` asks for: names with commas between, or ``all``."""
+        names = self.listed("columns")
+        if not names:
+            return rows if default is None else rows.select(default)
+        if names == ["all"]:
+            return rows
+        try:
+            return rows.select(names)
+        except ValueError as error:
+            raise self.error("columns", f"is wrong: {error}") from None
+
+    def secret(self, name: str) -> str | None:
+        """Give the reference to a secret; a secret that is there itself is refused."""
+        found = self.text(name)
+        return None if found is None else check_referred(f"{self.source}: {name}", found)
+
+    def session(self) -> str:
+        """Give the configuration of the session as canonical JSON, for ``zwire.spark.session``.
+
+        ``config`` is JSON5, ``endpoints`` are those to connect to, ``zenoh.*`` are single keys; the later
+        ones win. Secrets in it are named, not given.
+
+        Raises:
+            ConfigError: It is wrong, or holds a secret.
+        """
+        from zwire.zenoh import Config
+
+        made = Config.from_json5(self.text("config", "{}"))
+        if endpoints := self.listed("endpoints"):
+            made.insert_json5("connect/endpoints", json.dumps(endpoints))
+        for path, value in self._zenoh.items():
+            self._insert(made, path, value)
+        text = settings(made)
+        refuse_inline(text)
+        return text
+
+    def _insert(self, config: Config, path: str, value: str) -> None:
+        try:
+            config.insert_json5(path, value)
+        except ConfigError as first:
+            # Most texts are no JSON5. Of what is no text either the first reason says more, unless it is the
+            # key that is wrong.
+            try:
+                config.insert_json5(path, json.dumps(value))
+            except ConfigError as second:
+                error = second if second.path else first
+                raise ConfigError(
+                    f"{self.source}: option {_ZENOH + path!r}: {error}",
+                    path=error.path,
+                    nearest=error.nearest,
+                ) from None
+
+
+def is_set(given: Mapping[str, str], *names: str) -> bool:
+    """Whether one of some options is there; for what has to be known before the others can be checked."""
+    return any(name.lower() in given for name in names)

@@ -1,0 +1,31 @@
+"""Between rows of ours and the schema that a query has in Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from zwire.spark.schema import RowSchema
+
+
+def chosen(source: str, rows: RowSchema, schema: StructType) -> RowSchema:
+    """Give the columns that Spark asks for: those of the option ``columns``, or of a schema of the user.
+
+    Raises:
+        ConfigError: A column is unknown, of another type, or must not be null.
+    """
+    try:
+        found = rows.select(schema.fieldNames())
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}", path="columns") from None
+    for asked, ours in zip(schema, found.spark(), strict=True):
+        if asked.dataType != ours.dataType:
+            kinds = f"{ours.dataType.simpleString()}, not {asked.dataType.simpleString()}"
+            raise ConfigError(f"{source}: column {asked.name!r} is {kinds}", path=asked.name)
+        if not asked.nullable:
+            raise ConfigError(f"{source}: column {asked.name!r} can be null", path=asked.name)
+    return found

@@ -1,0 +1,47 @@
+"""The format ``zwire``: what is asked for, read from a spool, followed, or published.
+
+Which of them an option decides; each is in a module of its own, and loaded when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from zwire.errors import ConfigError
+from zwire.spark.sources._options import is_set
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.types import StructType
+
+NAME = "zwire"
+
+
+class ZwireDataSource(DataSource):
+    """Zenoh as a table: see the guide for its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Give the columns that a read has, and check its options."""
+        if is_set(self.options, "selector", "selectors"):
+            from zwire.spark.sources import _get
+
+            return _get.schema(self.options)
+        raise self._undecided()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Give what reads a batch."""
+        if is_set(self.options, "selector", "selectors"):
+            from zwire.spark.sources import _get
+
+            return _get.reader(self.options, schema)
+        raise self._undecided()
+
+    def _undecided(self) -> ConfigError:
+        return ConfigError(f"{NAME}: give selector (or selectors) to say what is read", path="selector")
