@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
 from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zwire import zenoh
     from zwire.typed._codec import Codec
     from zwire.typed._handling import AnyChannel
+    from zwire.typed._options import PublisherOptions, PutOptions, SubscriberOptions
     from zwire.typed._registry import Registry
     from zwire.zenoh import ext, handlers
 
@@ -32,34 +33,6 @@ V = TypeVar("V")
 if TYPE_CHECKING:
     AnyPublisher: TypeAlias = zenoh.Publisher | ext.AdvancedPublisher
     AnySubscriber: TypeAlias = zenoh.Subscriber[Any] | ext.AdvancedSubscriber[Any]
-
-
-class PublisherOptions(TypedDict, total=False):
-    """What ``Session.declare_publisher`` takes as well."""
-
-    congestion_control: zenoh.CongestionControl | None
-    priority: zenoh.Priority | None
-    express: bool | None
-    reliability: zenoh.Reliability | None
-    allowed_destination: zenoh.Locality | None
-
-
-class PutOptions(TypedDict, total=False):
-    """What ``Session.put`` takes as well."""
-
-    congestion_control: zenoh.CongestionControl | None
-    priority: zenoh.Priority | None
-    express: bool | None
-    attachment: Buffer | str | None
-    timestamp: zenoh.Timestamp | None
-    allowed_destination: zenoh.Locality | None
-    source_info: zenoh.SourceInfo | None
-
-
-class SubscriberOptions(TypedDict, total=False):
-    """What ``Session.declare_subscriber`` takes as well."""
-
-    allowed_origin: zenoh.Locality | None
 
 
 class Publisher(Generic[T]):

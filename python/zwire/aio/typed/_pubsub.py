@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zwire import zenoh
     from zwire.typed import Codec, Registry
     from zwire.typed._handling import AnyChannel
-    from zwire.typed._pubsub import PublisherOptions, PutOptions, SubscriberOptions
+    from zwire.typed._options import PublisherOptions, PutOptions, SubscriberOptions
     from zwire.zenoh import handlers
 
 __all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]

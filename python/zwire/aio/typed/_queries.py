@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from zwire import aio
 from zwire.aio.typed._declared import Declared, Items
 from zwire.errors import UsageError
-from zwire.typed._queries import Answering, Asked, Reply
+from zwire.typed._querier import Reply
+from zwire.typed._queryable import Answering, Asked
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from zwire import zenoh
     from zwire.typed import Codec, Registry
     from zwire.typed._handling import AnyChannel
-    from zwire.typed._queries import AskOptions, GetOptions, QuerierOptions, QueryableOptions, ReplyOptions
+    from zwire.typed._options import AskOptions, GetOptions, QuerierOptions, QueryableOptions, ReplyOptions
 
 __all__ = ["Querier", "Query", "Queryable", "Replies", "Reply", "Serving", "get", "querier", "queryable"]
 

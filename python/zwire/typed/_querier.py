@@ -1,0 +1,249 @@
+"""Asking with values, for values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+
+from zwire.errors import PayloadError, QueryError, UsageError
+from zwire.typed._handling import only_blocking
+from zwire.typed._values import Reader, Writer
+from zwire.zenoh import SampleKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Unpack
+
+    from zwire import zenoh
+    from zwire.typed._codec import Codec
+    from zwire.typed._options import AskOptions, GetOptions, QuerierOptions
+    from zwire.typed._registry import Registry
+
+__all__ = ["Querier", "Reply", "get", "querier"]
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Reply(Generic[R]):
+    """An answer: a value, or why there is none."""
+
+    __slots__ = ("_error", "_value", "raw")
+
+    raw: zenoh.Reply
+    """What it came as."""
+
+    def __init__(self, raw: zenoh.Reply, reader: Reader[R]) -> None:
+        """Read a reply."""
+        self.raw = raw
+        self._value: R | None = None
+        self._error: PayloadError | QueryError | None = None
+        sample = raw.ok
+        if sample is None:
+            self._error = _query_error(raw)
+        elif sample.kind == SampleKind.PUT:
+            try:
+                self._value = reader.read(sample.payload, sample.encoding, sample.key_expr)
+            except PayloadError as error:
+                self._error = error
+
+    @property
+    def value(self) -> R:
+        """The value.
+
+        Raises:
+            QueryError: The queryable has answered with an error.
+            PayloadError: The payload is none of the model; or this is a deletion, which has none.
+        """
+        if self._error is not None:
+            raise self._error
+        if self.deleted:
+            raise PayloadError(f"{self.key_expr}: was deleted, which has no value", key=str(self.key_expr))
+        return cast("R", self._value)
+
+    @property
+    def error(self) -> PayloadError | QueryError | None:
+        """Why there is no value; ``None`` if there is one, and for a deletion."""
+        return self._error
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it says that there is no value any more."""
+        sample = self.raw.ok
+        return sample is not None and sample.kind == SampleKind.DELETE
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr | None:
+        """The key; an error has none."""
+        sample = self.raw.ok
+        return None if sample is None else sample.key_expr
+
+    def __repr__(self) -> str:
+        what = "deleted" if self.deleted else repr(self._error or self._value)
+        return f"Reply({self.key_expr}, {what})"
+
+
+def _query_error(raw: zenoh.Reply) -> QueryError:
+    error = raw.err
+    if error is None:
+        return QueryError("an answer without a sample")
+    payload = bytes(error.payload)
+    text = payload[:300].decode(errors="replace")
+    return QueryError(text, payload=payload, encoding=str(error.encoding))
+
+
+def _replies(raw: Iterable[zenoh.Reply], reader: Reader[R]) -> Iterator[Reply[R]]:
+    for reply in raw:
+        yield Reply(reply, reader)
+
+
+class Querier(Generic[Q, R]):
+    """Asks one key expression with values of one model for values of another; made by :func:`querier`.
+
+    A context manager.
+    """
+
+    def __init__(self, raw: zenoh.Querier, writer: Writer[Q] | None, reader: Reader[R]) -> None:
+        """Ask through a declared querier."""
+        self._raw = raw
+        self._writer = writer
+        self._reader = reader
+
+    def get(self, value: Q | None = None, **options: Unpack[AskOptions]) -> Iterator[Reply[R]]:
+        """Ask, and iterate over the answers as they come.
+
+        Args:
+            value: What to ask with; ``None`` is nothing.
+            options: Those of ``zenoh.Querier.get``.
+
+        Raises:
+            PayloadError: The value, or a part of it, has no form; nothing was asked.
+            UsageError: There is a value, and the querier was declared without a ``request``.
+        """
+        if value is None:
+            return _replies(self._raw.get(**options), self._reader)
+        if self._writer is None:
+            raise UsageError("a querier without request asks without values")
+        payload = self._writer.write(value, self._raw.key_expr)
+        raw = self._raw.get(payload=payload, encoding=self._writer.encoding, **options)
+        return _replies(raw, self._reader)
+
+    @property
+    def raw(self) -> zenoh.Querier:
+        """The querier that this one goes through."""
+        return self._raw
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return self._raw.key_expr
+
+    @property
+    def matching_status(self) -> zenoh.MatchingStatus:
+        """Whether there is anybody to ask."""
+        return self._raw.matching_status
+
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait for queryables, as ``zenoh.Querier.wait_matching``; ``timeout`` in seconds."""
+        self._raw.wait_matching(n, timeout)
+
+    def undeclare(self) -> None:
+        """End it."""
+        self._raw.undeclare()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undeclare()
+
+
+@overload
+def querier(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    *,
+    request: type[Q],
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QuerierOptions],
+) -> Querier[Q, R]: ...
+@overload
+def querier(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    *,
+    request: None = None,
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QuerierOptions],
+) -> Querier[None, R]: ...
+def querier(
+    session: zenoh.Session,
+    key_expr: zenoh.KeyExpr | str,
+    reply: type[R],
+    *,
+    request: type[Any] | None = None,
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[QuerierOptions],
+) -> Querier[Any, R]:
+    """Declare who asks a key expression again and again.
+
+    Args:
+        session: Where.
+        key_expr: What to ask.
+        reply: The type of the answers, as for :func:`publisher`.
+        request: The type of what to ask with, if anything.
+        codec: What questions are written by, and answers taken for that do not say what they are.
+        registry: Where codecs are looked up, if not in that of the process.
+        options: Those of ``Session.declare_querier``; ``timeout`` is in seconds.
+
+    Raises:
+        TypeError: A model, or a part of it, has no form under that codec.
+        ValueError: No codec has that name.
+    """
+    only_blocking(session)
+    reader = Reader(reply, codec, None, registry)
+    writer: Writer[Any] | None = None if request is None else Writer(request, codec, None, registry)
+    return Querier(session.declare_querier(key_expr, **options), writer, reader)
+
+
+def get(
+    session: zenoh.Session,
+    selector: zenoh.Selector | zenoh.KeyExpr | str,
+    reply: type[R],
+    value: object = None,
+    *,
+    request: Any = None,  # noqa: ANN401 - any type
+    codec: Codec | str | None = None,
+    registry: Registry | None = None,
+    **options: Unpack[GetOptions],
+) -> Iterator[Reply[R]]:
+    """Ask once, and iterate over the answers as they come.
+
+    Args:
+        session: Where.
+        selector: What to ask.
+        reply: The type of the answers, as for :func:`publisher`.
+        value: What to ask with; ``None`` is nothing.
+        request: The type of ``value``, if not its class.
+        codec: What the question is written by, and answers taken for that do not say what they are.
+        registry: Where codecs are looked up, if not in that of the process.
+        options: Those of ``Session.get``; ``timeout`` is in seconds.
+
+    Raises:
+        PayloadError: The value, or a part of it, has no form; nothing was asked.
+    """
+    only_blocking(session)
+    reader = Reader(reply, codec, None, registry)
+    if value is None:
+        return _replies(session.get(selector, **options), reader)
+    writer: Writer[Any] = Writer(type(value) if request is None else request, codec, None, registry)
+    payload = writer.write(value, selector)
+    return _replies(session.get(selector, payload=payload, encoding=writer.encoding, **options), reader)
