@@ -21,22 +21,24 @@ __all__ = [
 ]
 
 
-class PublisherOptions(TypedDict, total=False):
-    """What ``Session.declare_publisher`` takes as well."""
+class Qos(TypedDict, total=False):
+    """What happens to messages on their way."""
 
     congestion_control: zenoh.CongestionControl | None
     priority: zenoh.Priority | None
     express: bool | None
+
+
+class PublisherOptions(Qos, total=False):
+    """What ``Session.declare_publisher`` takes as well."""
+
     reliability: zenoh.Reliability | None
     allowed_destination: zenoh.Locality | None
 
 
-class PutOptions(TypedDict, total=False):
+class PutOptions(Qos, total=False):
     """What ``Session.put`` takes as well."""
 
-    congestion_control: zenoh.CongestionControl | None
-    priority: zenoh.Priority | None
-    express: bool | None
     attachment: Buffer | str | None
     timestamp: zenoh.Timestamp | None
     allowed_destination: zenoh.Locality | None
@@ -56,41 +58,36 @@ class QueryableOptions(TypedDict, total=False):
     allowed_origin: zenoh.Locality | None
 
 
-class ReplyOptions(TypedDict, total=False):
+class ReplyOptions(Qos, total=False):
     """What ``zenoh.Query.reply`` takes as well."""
 
-    congestion_control: zenoh.CongestionControl | None
-    priority: zenoh.Priority | None
-    express: bool | None
     attachment: Buffer | str | None
     timestamp: zenoh.Timestamp | None
 
 
-class QuerierOptions(TypedDict, total=False):
+class QuerierOptions(Qos, total=False):
     """What ``Session.declare_querier`` takes as well."""
 
     target: zenoh.QueryTarget | None
     consolidation: zenoh.ConsolidationMode | zenoh.QueryConsolidation | None
     accept_replies: zenoh.ReplyKeyExpr | None
     timeout: float | None
-    congestion_control: zenoh.CongestionControl | None
-    priority: zenoh.Priority | None
-    express: bool | None
     allowed_destination: zenoh.Locality | None
 
 
-class AskOptions(TypedDict, total=False):
+class _Question(TypedDict, total=False):
+    """What goes with one question."""
+
+    attachment: Buffer | str | None
+    source_info: zenoh.SourceInfo | None
+    cancellation_token: zenoh.CancellationToken | None
+
+
+class AskOptions(_Question, total=False):
     """What ``zenoh.Querier.get`` takes as well."""
 
     parameters: zenoh.Parameters | dict[str, str] | str | None
-    attachment: Buffer | str | None
-    source_info: zenoh.SourceInfo | None
-    cancellation_token: zenoh.CancellationToken | None
 
 
-class GetOptions(QuerierOptions, total=False):
+class GetOptions(QuerierOptions, _Question, total=False):
     """What ``Session.get`` takes as well."""
-
-    attachment: Buffer | str | None
-    source_info: zenoh.SourceInfo | None
-    cancellation_token: zenoh.CancellationToken | None

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
+from zwire.typed._declared import Declared
 from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
     import pyarrow as pa
     from typing_extensions import Buffer, Unpack
@@ -25,7 +25,19 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import ext, handlers
 
-__all__ = ["Message", "Publisher", "Reading", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
+__all__ = [
+    "Message",
+    "Publisher",
+    "Publishing",
+    "Reading",
+    "Subscriber",
+    "Subscription",
+    "Taking",
+    "publisher",
+    "put",
+    "subscriber",
+    "value_of",
+]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -35,12 +47,36 @@ if TYPE_CHECKING:
     AnySubscriber: TypeAlias = zenoh.Subscriber[Any] | ext.AdvancedSubscriber[Any]
 
 
-class Publisher(Generic[T]):
+class Publishing(Generic[T]):
+    """What publishes values of one model on one key."""
+
+    _declared: Any
+    _writer: Writer[T]
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key."""
+        return cast("zenoh.KeyExpr", self._declared.key_expr)
+
+    @property
+    def encoding(self) -> zenoh.Encoding:
+        """The encoding of every value, with the schema."""
+        return self._writer.encoding
+
+    @property
+    def matching_status(self) -> zenoh.MatchingStatus:
+        """Whether anybody subscribes."""
+        return cast("zenoh.MatchingStatus", self._declared.matching_status)
+
+
+class Publisher(Declared, Publishing[T]):
     """Publishes values of one model on one key; made by :func:`publisher`. A context manager."""
+
+    _declared: AnyPublisher
 
     def __init__(self, raw: AnyPublisher, writer: Writer[T]) -> None:
         """Write what goes through a declared publisher."""
-        self._raw = raw
+        self._declared = raw
         self._writer = writer
 
     @staticmethod
@@ -73,9 +109,9 @@ class Publisher(Generic[T]):
             PayloadError: It, or a part of it, has no form; nothing was published.
             ZwireError: What ``zenoh.Publisher.put`` raises.
         """
-        payload = self._writer.write(value, self._raw.key_expr)
+        payload = self._writer.write(value, self._declared.key_expr)
         options = _given(attachment, timestamp, source_info)
-        self._raw.put(payload, encoding=self._writer.encoding, **options)
+        self._declared.put(payload, encoding=self._writer.encoding, **options)
 
     def delete(
         self,
@@ -85,43 +121,16 @@ class Publisher(Generic[T]):
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
         """Publish that there is no value any more."""
-        self._raw.delete(**_given(attachment, timestamp, source_info))
+        self._declared.delete(**_given(attachment, timestamp, source_info))
 
     @property
     def raw(self) -> AnyPublisher:
         """The publisher of payloads that this one goes through."""
-        return self._raw
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key."""
-        return self._raw.key_expr
-
-    @property
-    def encoding(self) -> zenoh.Encoding:
-        """The encoding of every value, with the schema."""
-        return self._writer.encoding
-
-    @property
-    def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether anybody subscribes."""
-        return cast("zenoh.Publisher", self._raw).matching_status
+        return self._declared
 
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait for subscribers, as ``zenoh.Publisher.wait_matching``; ``timeout`` in seconds."""
-        self._raw.wait_matching(n, timeout)
-
-    def undeclare(self) -> None:
-        """End it."""
-        self._raw.undeclare()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.undeclare()
+        self._declared.wait_matching(n, timeout)
 
 
 def _given(
@@ -185,8 +194,16 @@ class Message(Generic[T]):
         return f"Message({self.key_expr}, {what})"
 
 
+def value_of(message: Message[T]) -> T:
+    """Give the value of a message; a deletion is left out."""
+    value: T = LEFT_OUT if message.deleted else message.value
+    return value
+
+
 class Reading(Generic[T]):
     """Makes messages of samples, and counts those that are none."""
+
+    _declared: Any
 
     def __init__(self, reader: Reader[T], on_error: Callable[[Message[T]], object] | None) -> None:
         """Read samples of what is yet to be declared."""
@@ -194,6 +211,16 @@ class Reading(Generic[T]):
         self._on_error = on_error
         self._failed = 0
         self._lock = threading.Lock()
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return cast("zenoh.KeyExpr", self._declared.key_expr)
+
+    @property
+    def dropped(self) -> int:
+        """Samples so far that found the queue full."""
+        return cast("int", self._declared.dropped)
 
     @property
     def failed(self) -> int:
@@ -215,6 +242,28 @@ class Reading(Generic[T]):
         self._on_error(message)
         return None
 
+
+class Taking(Reading[T]):
+    """Gives messages to whoever takes them."""
+
+    def try_recv(self) -> Message[T] | None:
+        """Take a message if one is there."""
+        while (sample := self._declared.try_recv()) is not None:
+            message = self._message(sample)
+            if message is not None:
+                return message
+        return None
+
+    def _found(self, sample: zenoh.Sample) -> Message[T]:
+        """Read a sample for an iterator."""
+        message = self._message(sample)
+        found: Message[T] = LEFT_OUT if message is None else message
+        return found
+
+    def _messages(self, samples: list[zenoh.Sample]) -> list[Message[T]]:
+        messages = (self._message(sample) for sample in samples)
+        return [message for message in messages if message is not None]
+
     def _columns(self, key: str | None, timestamp: str | None) -> None:
         """See that there will be a table, before anything is taken that could not be handed out."""
         from zwire.typed import _table
@@ -231,7 +280,7 @@ class Reading(Generic[T]):
         return _table.table(self._reader.model, values, key=key, timestamp=timestamp)
 
 
-class Subscription(Reading[T]):
+class Subscription(Declared, Reading[T]):
     """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
 
     _declared: AnySubscriber
@@ -241,31 +290,9 @@ class Subscription(Reading[T]):
         """The subscriber to samples that this one goes through."""
         return self._declared
 
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return self._declared.key_expr
-
-    @property
-    def dropped(self) -> int:
-        """Samples so far that found the queue full."""
-        return self._declared.dropped
-
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it, as ``zenoh.Subscriber``; ``timeout`` in seconds."""
         self._declared.wait_ready(timeout)
-
-    def undeclare(self) -> None:
-        """End it."""
-        self._declared.undeclare()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.undeclare()
 
     def _declare(
         self,
@@ -278,7 +305,7 @@ class Subscription(Reading[T]):
         return self
 
 
-class Subscriber(Subscription[T]):
+class Subscriber(Subscription[T], Taking[T]):
     """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
 
     Iterating gives messages until it is undeclared or its session closes.
@@ -320,14 +347,6 @@ class Subscriber(Subscription[T]):
             if deadline is not None:
                 timeout = max(0.0, deadline - time.monotonic())
 
-    def try_recv(self) -> Message[T] | None:
-        """Take a message if one is there."""
-        while (sample := self._declared.try_recv()) is not None:
-            message = self._message(sample)
-            if message is not None:
-                return message
-        return None
-
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
         """Wait for a message, and take those that are there as well.
 
@@ -335,8 +354,7 @@ class Subscriber(Subscription[T]):
             max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
             timeout: Seconds to wait for the first one; ``None`` is for ever. Empty when none came.
         """
-        messages = (self._message(sample) for sample in self._declared.recv_many(max_items, timeout))
-        return [message for message in messages if message is not None]
+        return self._messages(self._declared.recv_many(max_items, timeout))
 
     def recv_table(
         self,
@@ -373,20 +391,10 @@ class Subscriber(Subscription[T]):
         Raises:
             PayloadError: See above.
         """
-
-        def value(message: Message[T]) -> T:
-            found: T = LEFT_OUT if message.deleted else message.value
-            return found
-
-        return Items(iter(self), value)
+        return Items(iter(self), value_of)
 
     def __iter__(self) -> Iterator[Message[T]]:
-        def read(sample: zenoh.Sample) -> Message[T]:
-            message = self._message(sample)
-            found: Message[T] = LEFT_OUT if message is None else message
-            return found
-
-        return Items(iter(self._declared), read)
+        return Items(iter(self._declared), self._found)
 
 
 def publisher(

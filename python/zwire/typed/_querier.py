@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, QueryError, UsageError
+from zwire.typed._declared import Declared
 from zwire.typed._handling import only_blocking
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
-    from typing_extensions import Unpack
+    from typing_extensions import Buffer, Unpack
 
     from zwire import zenoh
     from zwire.typed._codec import Codec
     from zwire.typed._options import AskOptions, GetOptions, QuerierOptions
     from zwire.typed._registry import Registry
 
-__all__ = ["Querier", "Reply", "get", "querier"]
+__all__ = ["Asking", "Querier", "Reply", "get", "querier", "question"]
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -98,17 +98,61 @@ def _replies(raw: Iterable[zenoh.Reply], reader: Reader[R]) -> Iterator[Reply[R]
         yield Reply(reply, reader)
 
 
-class Querier(Generic[Q, R]):
+def question(
+    value: object,
+    request: Any,  # noqa: ANN401 - any type
+    codec: Codec | str | None,
+    registry: Registry | None,
+    selector: object,
+) -> tuple[Buffer | str | None, zenoh.Encoding | None]:
+    """Give payload and encoding of a value that is asked with once, of the type ``request`` or of its class.
+
+    Raises:
+        PayloadError: It, or a part of it, has no form.
+    """
+    if value is None:
+        return None, None
+    writer: Writer[Any] = Writer(type(value) if request is None else request, codec, None, registry)
+    return writer.write(value, selector), writer.encoding
+
+
+class Asking(Generic[Q, R]):
+    """What asks one key expression with values of one model for values of another."""
+
+    _declared: Any
+
+    def __init__(self, raw: Any, writer: Writer[Q] | None, reader: Reader[R]) -> None:  # noqa: ANN401
+        """Ask through a declared querier, of either interface."""
+        self._declared = raw
+        self._writer = writer
+        self._reader = reader
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return cast("zenoh.KeyExpr", self._declared.key_expr)
+
+    @property
+    def matching_status(self) -> zenoh.MatchingStatus:
+        """Whether there is anybody to ask."""
+        return cast("zenoh.MatchingStatus", self._declared.matching_status)
+
+    def _question(self, value: Q | None) -> tuple[Buffer | str | None, zenoh.Encoding | None]:
+        """Give payload and encoding of what to ask with."""
+        if value is None:
+            return None, None
+        if self._writer is None:
+            raise UsageError("a querier without request asks without values")
+        return self._writer.write(value, self.key_expr), self._writer.encoding
+
+
+class Querier(Declared, Asking[Q, R]):
     """Asks one key expression with values of one model for values of another; made by :func:`querier`.
 
     A context manager.
     """
 
-    def __init__(self, raw: zenoh.Querier, writer: Writer[Q] | None, reader: Reader[R]) -> None:
-        """Ask through a declared querier."""
-        self._raw = raw
-        self._writer = writer
-        self._reader = reader
+    _declared: zenoh.Querier
 
     def get(self, value: Q | None = None, **options: Unpack[AskOptions]) -> Iterator[Reply[R]]:
         """Ask, and iterate over the answers as they come.
@@ -121,44 +165,18 @@ class Querier(Generic[Q, R]):
             PayloadError: The value, or a part of it, has no form; nothing was asked.
             UsageError: There is a value, and the querier was declared without a ``request``.
         """
-        if value is None:
-            return _replies(self._raw.get(**options), self._reader)
-        if self._writer is None:
-            raise UsageError("a querier without request asks without values")
-        payload = self._writer.write(value, self._raw.key_expr)
-        raw = self._raw.get(payload=payload, encoding=self._writer.encoding, **options)
+        payload, encoding = self._question(value)
+        raw = self._declared.get(payload=payload, encoding=encoding, **options)
         return _replies(raw, self._reader)
 
     @property
     def raw(self) -> zenoh.Querier:
         """The querier that this one goes through."""
-        return self._raw
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return self._raw.key_expr
-
-    @property
-    def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether there is anybody to ask."""
-        return self._raw.matching_status
+        return self._declared
 
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait for queryables, as ``zenoh.Querier.wait_matching``; ``timeout`` in seconds."""
-        self._raw.wait_matching(n, timeout)
-
-    def undeclare(self) -> None:
-        """End it."""
-        self._raw.undeclare()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.undeclare()
+        self._declared.wait_matching(n, timeout)
 
 
 @overload
@@ -242,8 +260,5 @@ def get(
     """
     only_blocking(session)
     reader = Reader(reply, codec, None, registry)
-    if value is None:
-        return _replies(session.get(selector, **options), reader)
-    writer: Writer[Any] = Writer(type(value) if request is None else request, codec, None, registry)
-    payload = writer.write(value, selector)
-    return _replies(session.get(selector, payload=payload, encoding=writer.encoding, **options), reader)
+    payload, encoding = question(value, request, codec, registry, selector)
+    return _replies(session.get(selector, payload=payload, encoding=encoding, **options), reader)

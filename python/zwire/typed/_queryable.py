@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, UsageError
+from zwire.typed._declared import Declared
 from zwire.typed._handling import only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 
@@ -80,6 +81,14 @@ class Asked(Generic[Q, R]):
         """End it: there are no further answers."""
         self.raw.drop()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()
+
     def _key(self, key_expr: zenoh.KeyExpr | str | None) -> zenoh.KeyExpr | str:
         if key_expr is not None:
             return key_expr
@@ -126,17 +135,11 @@ class Query(Asked[Q, R]):
         """Answer with an error; it is a ``QueryError`` at the other side."""
         self.raw.reply_err(text, encoding="text/plain")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.drop()
-
 
 class Answering(Generic[Q, R]):
     """Makes questions of queries, and counts those that are none."""
+
+    _declared: Any
 
     def __init__(
         self,
@@ -150,7 +153,6 @@ class Answering(Generic[Q, R]):
         self._on_error = on_error
         self._failed = 0
         self._lock = threading.Lock()
-        self._declared: Any
 
     @property
     def key_expr(self) -> zenoh.KeyExpr:
@@ -177,7 +179,7 @@ class Answering(Generic[Q, R]):
         return None, problem
 
 
-class Serving(Answering[Q, R]):
+class Serving(Declared, Answering[Q, R]):
     """A declared queryable that answers by a callback; made by :func:`queryable`. A context manager."""
 
     _declared: zenoh.Queryable[Any]
@@ -190,18 +192,6 @@ class Serving(Answering[Q, R]):
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it, as ``zenoh.Queryable``; ``timeout`` in seconds."""
         self._declared.wait_ready(timeout)
-
-    def undeclare(self) -> None:
-        """End it."""
-        self._declared.undeclare()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.undeclare()
 
     def _query(self, raw: zenoh.Query) -> Query[Q, R] | None:
         """Read a query; ``None`` if it was answered or handed on already."""

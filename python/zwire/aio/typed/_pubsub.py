@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from zwire import aio
 from zwire.aio.typed._declared import Declared, Items
-from zwire.typed._handling import LEFT_OUT, wrap
-from zwire.typed._pubsub import Message, Reading
+from zwire.typed._handling import wrap
+from zwire.typed._pubsub import Message, Publishing, Reading, Taking, value_of
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "p
 T = TypeVar("T")
 
 
-class Publisher(Declared, Generic[T]):
+class Publisher(Declared, Publishing[T]):
     """Publishes values of one model on one key; made by :func:`publisher`."""
 
     _declared: aio.Publisher
@@ -75,21 +75,6 @@ class Publisher(Declared, Generic[T]):
         """The publisher of payloads that this one goes through."""
         return self._declared
 
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key."""
-        return self._declared.key_expr
-
-    @property
-    def encoding(self) -> zenoh.Encoding:
-        """The encoding of every value, with the schema."""
-        return self._writer.encoding
-
-    @property
-    def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether anybody subscribes."""
-        return self._declared.matching_status
-
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait for subscribers; ``timeout`` in seconds."""
         await self._declared.wait_matching(n, timeout)
@@ -105,22 +90,12 @@ class Subscription(Declared, Reading[T]):
         """The subscriber to samples that this one goes through."""
         return self._declared
 
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return self._declared.key_expr
-
-    @property
-    def dropped(self) -> int:
-        """Samples so far that found the queue full."""
-        return self._declared.dropped
-
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it; ``timeout`` in seconds."""
         await self._declared.wait_ready(timeout)
 
 
-class Subscriber(Subscription[T]):
+class Subscriber(Subscription[T], Taking[T]):
     """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
 
     Iterating gives messages until it is undeclared or its session closes. Whoever is cancelled has taken
@@ -145,14 +120,6 @@ class Subscriber(Subscription[T]):
             if end is not None:
                 timeout = max(0.0, end - time.monotonic())
 
-    def try_recv(self) -> Message[T] | None:
-        """Take a message if one is there."""
-        while (sample := self._declared.try_recv()) is not None:
-            message = self._message(sample)
-            if message is not None:
-                return message
-        return None
-
     async def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
         """Wait for a message, and take those that are there as well.
 
@@ -160,9 +127,7 @@ class Subscriber(Subscription[T]):
             max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
             timeout: Seconds to wait for the first one; ``None`` is for ever. Empty when none came.
         """
-        samples = await self._declared.recv_many(max_items, timeout)
-        messages = (self._message(sample) for sample in samples)
-        return [message for message in messages if message is not None]
+        return self._messages(await self._declared.recv_many(max_items, timeout))
 
     async def recv_table(
         self,
@@ -184,20 +149,10 @@ class Subscriber(Subscription[T]):
         Raises:
             PayloadError: See above.
         """
-
-        def value(message: Message[T]) -> T:
-            found: T = LEFT_OUT if message.deleted else message.value
-            return found
-
-        return Items(aiter(self), value)
+        return Items(aiter(self), value_of)
 
     def __aiter__(self) -> AsyncIterator[Message[T]]:
-        def read(sample: zenoh.Sample) -> Message[T]:
-            message = self._message(sample)
-            found: Message[T] = LEFT_OUT if message is None else message
-            return found
-
-        return Items(aiter(self._declared), read)
+        return Items(aiter(self._declared), self._found)
 
 
 def publisher(

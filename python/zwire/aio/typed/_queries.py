@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from zwire import aio
 from zwire.aio.typed._declared import Declared, Items
-from zwire.errors import UsageError
-from zwire.typed._querier import Reply
+from zwire.typed._querier import Asking, Reply, question
 from zwire.typed._queryable import Answering, Asked
 from zwire.typed._values import Reader, Writer
 
@@ -59,14 +58,6 @@ class Query(Asked[Q, R]):
     async def reply_err(self, text: str) -> None:
         """Answer with an error; it is a ``QueryError`` at the other side."""
         await self.raw.reply_err(text, encoding="text/plain")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.drop()
 
     async def __aenter__(self) -> Self:
         return self
@@ -184,16 +175,10 @@ class Replies(Generic[R]):
         return Items(aiter(self._raw), lambda raw: Reply(raw, self._reader))
 
 
-class Querier(Declared, Generic[Q, R]):
+class Querier(Declared, Asking[Q, R]):
     """Asks one key expression with values of one model for values of another; made by :func:`querier`."""
 
     _declared: aio.Querier
-
-    def __init__(self, raw: aio.Querier, writer: Writer[Q] | None, reader: Reader[R]) -> None:
-        """Ask through a declared querier."""
-        self._declared = raw
-        self._writer = writer
-        self._reader = reader
 
     def get(self, value: Q | None = None, **options: Unpack[AskOptions]) -> Replies[R]:
         """Ask; see ``zwire.typed.Querier``.
@@ -202,28 +187,13 @@ class Querier(Declared, Generic[Q, R]):
             PayloadError: The value, or a part of it, has no form; nothing was asked.
             UsageError: There is a value, and the querier was declared without a ``request``.
         """
-        if value is None:
-            return Replies(self._declared.get(**options), self._reader)
-        if self._writer is None:
-            raise UsageError("a querier without request asks without values")
-        payload = self._writer.write(value, self._declared.key_expr)
-        raw = self._declared.get(payload=payload, encoding=self._writer.encoding, **options)
-        return Replies(raw, self._reader)
+        payload, encoding = self._question(value)
+        return Replies(self._declared.get(payload=payload, encoding=encoding, **options), self._reader)
 
     @property
     def raw(self) -> aio.Querier:
         """The querier that this one goes through."""
         return self._declared
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return self._declared.key_expr
-
-    @property
-    def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether there is anybody to ask."""
-        return self._declared.matching_status
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait for queryables; ``timeout`` in seconds."""
@@ -372,9 +342,5 @@ def get(
 ) -> Replies[R]:
     """Ask once; see :func:`zwire.typed.get`."""
     reader = Reader(reply, codec, None, registry)
-    if value is None:
-        return Replies(session.get(selector, **options), reader)
-    writer: Writer[Any] = Writer(type(value) if request is None else request, codec, None, registry)
-    payload = writer.write(value, selector)
-    raw = session.get(selector, payload=payload, encoding=writer.encoding, **options)
-    return Replies(raw, reader)
+    payload, encoding = question(value, request, codec, registry, selector)
+    return Replies(session.get(selector, payload=payload, encoding=encoding, **options), reader)
