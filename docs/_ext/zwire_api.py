@@ -537,9 +537,14 @@ class Writer:
     def _members(self, home: Source, name: str) -> dict[str, tuple[Source, list[ast.stmt]]]:
         """Members in their order, those of private bases too."""
         members: dict[str, tuple[Source, list[ast.stmt]]] = {}
+        elsewhere: set[str] = set()
         for where, base in self._bases(home, name):
             if (where.name, base) not in documented() and (where.name, base) not in self.shared:
                 members |= self._members(where, base)
+            else:
+                elsewhere |= self._members(where, base).keys()
+        # Two bases may have one in common.
+        members = {key: found for key, found in members.items() if key not in elsewhere}
         node = home.defined[name][0]
         assert isinstance(node, ast.ClassDef)
         own: dict[str, tuple[Source, list[ast.stmt]]] = {}

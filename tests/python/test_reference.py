@@ -93,7 +93,11 @@ def test_members_of_generic_bases_are_those_of_a_class():
 def test_what_several_classes_derive_from_stands_once():
     assert "recv(timeout: ~builtins.float | None = None) -> T\n" in class_of("zwire.aio", "Listener\n")
     assert "Base: :py:class:`Listener` (``T`` is ``Sample``)." in class_of("zwire.aio", "Subscriber\n")
-    assert "Base: :py:class:`~zwire.typed.Subscription`." in class_of("zwire.typed", "Subscriber\n")
+    subscriber = class_of("zwire.typed", "Subscriber\n")
+    assert "Base: :py:class:`~zwire.typed.Subscription`." in subscriber
+    assert "try_recv" in subscriber
+    assert "failed\n" in class_of("zwire.typed", "Subscription\n")
+    assert "failed\n" not in subscriber
 
 
 def test_type_variables_of_aliases_are_what_they_are_given():
