@@ -321,7 +321,7 @@ def _fields(module: Source, node: ast.ClassDef) -> str:
 def _default(value: ast.expr) -> str:
     """A default as a reader wants it: what helpers of ours wrap comes last in their call."""
     match value:
-        case ast.Call(func=ast.Name(id="_key"), args=[*_, last]):
+        case ast.Call(func=ast.Name(id="key"), args=[*_, last]):
             return ast.unparse(last)
         case ast.Call(func=ast.Name(id="field")):
             return "..."

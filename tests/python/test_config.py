@@ -6,6 +6,7 @@ import inspect
 import json
 import pickle
 import re
+import typing
 
 import pytest
 
@@ -103,6 +104,11 @@ def test_the_documentation_names_default_unit_and_range(path, field):
         assert unit in text
         if unit != "Bytes":
             assert field.name.endswith("_" + TABLE[path]["unit"])
+
+
+def test_the_types_of_fields_are_there_at_run_time():
+    for cls in CLASSES:
+        assert typing.get_type_hints(cls).keys() == {f.name for f in dataclasses.fields(cls)}
 
 
 def test_all_is_frozen_and_keyword_only():

@@ -1,15 +1,26 @@
-"""The entries of lists in a configuration; what programs import is in ``zwire.config``."""
+"""The entries of lists in a configuration."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence  # noqa: TC003 - the types of fields can be asked for at run time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from zwire.config._keys import Entry, Json
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+__all__ = [
+    "AccessPolicy",
+    "AccessRule",
+    "AccessSubject",
+    "Downsampling",
+    "LinkWeight",
+    "LowPass",
+    "NetworkQos",
+    "PublicationQos",
+    "Qos",
+    "Rate",
+]
 
 Flow: TypeAlias = Literal["ingress", "egress"]
 
@@ -31,40 +42,6 @@ Message: TypeAlias = (
         "declare_liveliness_subscriber",
     ]
 )
-
-
-def freeze(config: object, name: str) -> None:
-    """Make a tuple of a sequence, so that the configuration stays as it is and can be a dictionary key."""
-    value = getattr(config, name)
-    if isinstance(value, str):
-        value = (value,)
-    if value is not None:
-        object.__setattr__(config, name, tuple(value))
-
-
-def _plain(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
-    if isinstance(value, Entry):
-        return value.to_json()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    plain: Json = value
-    return plain
-
-
-class Entry:
-    """What a list of the configuration holds."""
-
-    __slots__ = ()
-
-    def to_json(self) -> dict[str, Json]:
-        """Give the entry as its key wants it; what is ``None`` is left out."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # each is a dataclass
-        return {name: _plain(value) for name, value in values.items() if value is not None}
-
-    def __post_init__(self) -> None:
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]  # each is a dataclass
-            if "Sequence" in str(f.type):
-                freeze(self, f.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

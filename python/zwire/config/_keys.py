@@ -1,0 +1,85 @@
+"""Fields of dataclasses as keys of a configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, TypeAlias
+
+__all__ = ["Entry", "Json", "freeze", "key", "tree"]
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_PATH = "path"
+"""Metadata of a field: its path below that of the dataclass it is in; "" adds nothing."""
+
+
+def key(path: str, default: Any, *, shown: bool = True) -> Any:  # noqa: ANN401 - the type is that of the field
+    """Make a field of a key. What must not be seen is not ``shown`` in the text of the dataclass."""
+    return field(default=default, repr=shown, metadata={_PATH: path})
+
+
+def freeze(config: object, name: str) -> None:
+    """Make a tuple of a sequence, so that the configuration stays as it is and can be a dictionary key."""
+    value = getattr(config, name)
+    if isinstance(value, str):
+        value = (value,)
+    if value is not None:
+        object.__setattr__(config, name, tuple(value))
+
+
+class Entry:
+    """What a list of the configuration holds."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the entry as its key wants it; what is ``None`` is left out."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # each is a dataclass
+        return {name: _plain(value) for name, value in values.items() if value is not None}
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]  # each is a dataclass
+            if "Sequence" in str(f.type):
+                freeze(self, f.name)
+
+
+def tree(config: object) -> dict[str, Json]:
+    """Give the tree of the keys of a dataclass; what has its default is left out."""
+    root: dict[str, Json] = {}
+    for path, value, default in _walk(config, ""):
+        if value is not None and value != default:
+            *branches, last = path.split("/")
+            here = root
+            for name in branches:
+                below = here.setdefault(name, {})
+                assert isinstance(below, dict), path  # noqa: S101 - two fields would have one path
+                here = below
+            here[last] = _plain(value)
+    return root
+
+
+def _walk(config: object, path: str) -> list[tuple[str, Any, Any]]:
+    """List path, value and default of every key below a dataclass, in order."""
+    found = []
+    for f in dataclasses.fields(config):  # type: ignore[arg-type]  # every caller passes a dataclass
+        value = getattr(config, f.name)
+        here = "/".join(part for part in (path, f.metadata[_PATH]) if part)
+        if dataclasses.is_dataclass(f.default):
+            found += _walk(value, here)
+        else:
+            found.append((here, value, f.default))
+    return found
+
+
+def _plain(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
+    """Bring a value into the types of JSON."""
+    if isinstance(value, Entry):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    plain: Json = value
+    return plain

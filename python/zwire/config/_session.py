@@ -1,0 +1,384 @@
+"""What a session is told."""
+
+# ruff: noqa: RUF009 - `key` only adds metadata, and a frozen default may be shared.
+
+from __future__ import annotations
+
+from collections.abc import Sequence  # noqa: TC003 - the types of fields can be asked for at run time
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from zwire.config._entries import (  # noqa: TC001 - as above
+    AccessPolicy,
+    AccessRule,
+    AccessSubject,
+    Downsampling,
+    LinkWeight,
+    LowPass,
+    NetworkQos,
+    PublicationQos,
+)
+from zwire.config._keys import Json, freeze, key, tree
+from zwire.config._link import Link
+
+__all__ = [
+    "AccessControl",
+    "AdminSpace",
+    "Attempts",
+    "Credentials",
+    "Handler",
+    "Limits",
+    "Opening",
+    "Retry",
+    "Scouting",
+    "SessionConfig",
+    "Timeouts",
+    "Timestamping",
+]
+
+Role: TypeAlias = Literal["router", "peer", "client"]
+
+Strategy: TypeAlias = Literal["always", "greater-zid"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """Pauses between attempts: the first, then each times the factor, up to the longest."""
+
+    period_init_ms: int = key("period_init_ms", 1000)
+    """First pause. Milliseconds, 1 to 4294967295; default 1000. Short finds a returned hub early and knocks
+    often."""
+
+    period_max_ms: int = key("period_max_ms", 4000)
+    """Longest pause. Milliseconds, 1 to 4294967295, not below the first; default 4000. Traffic resumes up to
+    that much later than the hub."""
+
+    period_increase_factor: float = key("period_increase_factor", 2)
+    """Each pause is this many times the one before. 1 to 100; default 2. With 1 the pauses stay equal."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempts:
+    """How hard to try to connect, or to bind a listener."""
+
+    timeout_ms: int | None = key("timeout_ms", None)
+    """How long to try. Milliseconds, -1 to 4294967295; 0 tries each endpoint once, -1 tries for ever. Default
+    ``None``: 0 for listeners and for a client that connects, -1 for a peer or router that connects."""
+
+    exit_on_failure: bool | None = key("exit_on_failure", None)
+    """Whether opening fails when the time is over; otherwise the session goes on without. Default ``None``:
+    true for listeners and for a client that connects, false for a peer or router that connects."""
+
+    retry: Retry = key("retry", Retry())
+    """Pauses between attempts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeouts:
+    """How long things may take."""
+
+    query_ms: int = key("queries_default_timeout", 10000)
+    """Timeout of a query that gives none. Milliseconds, 1 to 4294967295; default 10000. A queryable that
+    never answers holds its asker that long."""
+
+    interest_ms: int = key("routing/interests/timeout", 10000)
+    """How long a forwarded interest may stay unanswered. Milliseconds, 1 to 4294967295; default 10000. After
+    it the asker is answered without."""
+
+    open_ms: int = key("transport/unicast/open_timeout", 10000)
+    """How long each step of an outgoing handshake may take. Milliseconds, 1 to 4294967295; default 10000.
+    Short gives up on slow networks."""
+
+    accept_ms: int = key("transport/unicast/accept_timeout", 10000)
+    """How long an incoming handshake may take. Milliseconds, 1 to 4294967295; default 10000. A silent
+    connection occupies one of ``Limits.accept_pending`` that long."""
+
+    lease_ms: int = key("transport/link/tx/lease", 10000)
+    """Silence after which the other side gives the link up. Milliseconds, 10 to 4294967295; default 10000.
+    Short finds dead links early, and kills slow ones."""
+
+    keep_alive: int = key("transport/link/tx/keep_alive", 4)
+    """Signs of life per lease. 1 to 1000; default 4. With 1 a single delay ends the link."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a session may use."""
+
+    batch_size: int = key("transport/link/tx/batch_size", 65535)
+    """Largest batch on a link. Bytes, 64 to 65535; default 65535. The smaller of both sides counts; small
+    batches cost throughput."""
+
+    max_message_size: int = key("transport/link/rx/max_message_size", 1073741824)
+    """Largest message that is put together from fragments. Bytes, 1 to 1099511627776; default 1073741824. A
+    larger one is dropped; a peer can make the session hold that much."""
+
+    rx_buffer_size: int = key("transport/link/rx/buffer_size", 65535)
+    """Bytes that are read at once from each link. Bytes, 64 to 1073741824; default 65535. Never less than
+    262144 are asked for; more costs memory per link."""
+
+    max_sessions: int = key("transport/unicast/max_sessions", 1000)
+    """Other nodes at once. Sessions, 1 to 1048576; default 1000. Further ones are refused."""
+
+    accept_pending: int = key("transport/unicast/accept_pending", 100)
+    """Incoming handshakes at once. 1 to 1048576 handshakes; default 100. Further connections wait in the
+    backlog of the listener."""
+
+    queue_bytes_per_priority: int = key("zwire/queue/bytes_per_priority", 4194304)
+    """Bound of the queue towards each destination, for each priority. Bytes, 1024 to 1099511627776; default
+    4194304. Large hides a slow destination longer, and costs that memory for it."""
+
+    threads: int = key("zwire/threads", 2)
+    """Threads of the runtime. 1 to 256 threads; default 2. The first session of a process decides for all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handler:
+    """The queue between a session and a subscriber that brings no handler of its own."""
+
+    capacity_messages: int = key("zwire/handler/capacity_messages", 65536)
+    """Messages that it holds. 1 to 4294967296 messages; default 65536. A full one holds up the whole session
+    for ``block_deadline_ms``."""
+
+    capacity_bytes: int = key("zwire/handler/capacity_bytes", 67108864)
+    """Payload that it holds. Bytes, 1 to 1099511627776; default 67108864. One message always fits."""
+
+    block_deadline_ms: int = key("zwire/handler/block_deadline_ms", 1000)
+    """How long a full handler may hold up the receiving of its session. Milliseconds, 0 to 4294967295;
+    default 1000. After it messages for this handler are dropped and counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdminSpace:
+    """Answers about the node itself, on keys below ``@/<id>/<role>``."""
+
+    enabled: bool = key("enabled", default=False)
+    """Whether the node answers questions about itself. Default false."""
+
+    read: bool = key("permissions/read", default=True)
+    """Whether it may be asked. Default true."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timestamping:
+    """Time stamps of publications."""
+
+    enabled: bool | None = key("enabled", None)
+    """Whether publications without a time stamp get one. Default ``None``: true for a router, false for
+    others."""
+
+    drop_future_timestamp: bool = key("drop_future_timestamp", default=False)
+    """Whether a publication from too far in the future is dropped. Default false: its time stamp is
+    replaced."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scouting:
+    """How other nodes are found: by multicast, and by gossip, which is what neighbours tell."""
+
+    timeout_ms: int = key("timeout", 3000)
+    """How long a client without endpoints looks for a node before opening fails. Milliseconds, 0 to
+    4294967295; default 3000."""
+
+    delay_ms: int = key("delay", 500)
+    """How long opening a peer waits at most for the nodes that it finds. Milliseconds, 0 to 4294967295;
+    default 500. It goes on as soon as those that it has found have told what they declare."""
+
+    multicast: bool = key("multicast/enabled", default=True)
+    """Whether nodes are looked for, and answered, by multicast. Default true. A client with endpoints does
+    not look."""
+
+    address: str = key("multicast/address", "224.0.0.224:7446")
+    """Group and port. Default 224.0.0.224:7446. Nodes with another group do not see each other."""
+
+    interface: str = key("multicast/interface", "auto")
+    """Names, patterns (``eth*``), IPv4 addresses or networks of interfaces, with ``!`` to leave one out,
+    separated by commas. Default ``auto``: every interface that has multicast, or the loopback if there is no
+    other; the environment variable ``ZWIRE_SCOUTING_INTERFACE`` takes its place, where ``none`` is possible,
+    too."""
+
+    ttl: int = key("multicast/ttl", 1)
+    """How many networks a question crosses. 1 to 255; default 1, which stays in the local one."""
+
+    listen: bool = key("multicast/listen", default=True)
+    """Whether those who look for nodes are answered. Default true."""
+
+    autoconnect: Sequence[Role] | None = key("multicast/autoconnect", None)
+    """Roles that are connected to when found. Default ``None``: none for a router, all for others."""
+
+    autoconnect_strategy: Strategy = key("multicast/autoconnect_strategy", "always")
+    """Which of two nodes that find each other connects: ``always`` both, of which one link remains, or
+    ``greater-zid`` the one with the greater id. Default ``always``."""
+
+    gossip: bool = key("gossip/enabled", default=True)
+    """Whether neighbours are told of each other. Default true."""
+
+    gossip_multihop: bool = key("gossip/multihop", default=False)
+    """Whether such news travels further than one hop. Default false. It costs traffic with every change."""
+
+    gossip_target: Sequence[Role] = key("gossip/target", ("router", "peer"))
+    """Roles that are told. Default routers and peers."""
+
+    gossip_autoconnect: Sequence[Role] | None = key("gossip/autoconnect", None)
+    """Roles that are connected to when heard of. Default ``None``: none for a router, all for others."""
+
+    gossip_autoconnect_strategy: Strategy = key("gossip/autoconnect_strategy", "always")
+    """As ``autoconnect_strategy``, for nodes heard of. Default ``always``."""
+
+    def __post_init__(self) -> None:
+        for name in ("autoconnect", "gossip_target", "gossip_autoconnect"):
+            freeze(self, name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opening:
+    """What opening a peer or router waits for, within ``Scouting.delay_ms``."""
+
+    connect_scouted: bool = key("connect_scouted", default=True)
+    """Connections to nodes that were found. Default true. Those to configured endpoints are always waited
+    for."""
+
+    declares: bool = key("declares", default=True)
+    """What the nodes that are connected declare. Default true. Otherwise the connection is enough."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credentials:
+    """User and password, of this node and of those who connect to it."""
+
+    user: str | None = key("user", None)
+    """Name that this node gives when it connects. Default ``None``. With one it connects only to nodes that
+    ask."""
+
+    password: str | None = key("password", None, shown=False)
+    """Password of ``user``. Default ``None``. It never crosses the wire; it does get pickled."""
+
+    dictionary_file: str | None = key("dictionary_file", None)
+    """File with lines ``user:password``. Default ``None``. With one, who connects must be in it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessControl:
+    """Who may say what; of rules, subjects and policies none may be missing where it is enabled."""
+
+    enabled: bool = key("enabled", default=False)
+    """Whether the rules count. Default false."""
+
+    default_permission: Literal["allow", "deny"] = key("default_permission", "deny")
+    """What happens to messages that no rule is about. Default deny."""
+
+    rules: Sequence[AccessRule] | None = key("rules", None)
+    """What is allowed or denied. Default ``None``."""
+
+    subjects: Sequence[AccessSubject] | None = key("subjects", None)
+    """Links, by who is at their other end. Default ``None``."""
+
+    policies: Sequence[AccessPolicy] | None = key("policies", None)
+    """Which rules count for which subjects. Default ``None``."""
+
+    def __post_init__(self) -> None:
+        for name in ("rules", "subjects", "policies"):
+            freeze(self, name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionConfig:
+    """Everything that a session is told."""
+
+    mode: Literal["router", "peer", "client"] = key("mode", "peer")
+    """Role of the node. Default peer. A client has one router that does everything for it; a router
+    forwards."""
+
+    id: str | None = key("id", None)
+    """Id of the node, 1 to 32 lower-case hexadecimal digits, the first not 0. Default ``None``: a random one.
+    Two nodes with one id drop each other, so a configuration that many workers use leaves it alone."""
+
+    connect: Sequence[str] | str = key("connect/endpoints", ())
+    """Where to connect to, such as ``tcp/127.0.0.1:7447``. Default nowhere. A client uses the first that
+    answers, others connect to all."""
+
+    listen: Sequence[str] | str | None = key("listen/endpoints", None)
+    """Where to listen. Default ``None``: ``tcp/[::]:7447`` for a router, any free port for a peer, nowhere
+    for a client."""
+
+    connecting: Attempts = key("connect", Attempts())
+    """How hard to try to connect."""
+
+    listening: Attempts = key("listen", Attempts())
+    """How hard to try to listen."""
+
+    namespace: str | None = key("namespace", None)
+    """Prefix that all keys get on the wire. Default ``None``. What arrives without it is not seen."""
+
+    timeouts: Timeouts = key("", Timeouts())
+    """How long things may take."""
+
+    limits: Limits = key("", Limits())
+    """What the session may use."""
+
+    handler: Handler = key("", Handler())
+    """The queue of a subscriber that brings none."""
+
+    link: Link = key("transport", Link())
+    """What is offered on links."""
+
+    timestamping: Timestamping = key("timestamping", Timestamping())
+    """Time stamps of publications."""
+
+    opening: Opening = key("open/return_conditions", Opening())
+    """What opening waits for."""
+
+    admin_space: AdminSpace = key("adminspace", AdminSpace())
+    """Answers about the node itself."""
+
+    metadata: str | None = key("metadata", None)
+    """Free description of the node, shown in the admin space. Default ``None``."""
+
+    scouting: Scouting = key("scouting", Scouting())
+    """How other nodes are found."""
+
+    credentials: Credentials = key("transport/auth/usrpwd", Credentials())
+    """User and password."""
+
+    publication_qos: Sequence[PublicationQos] = key("qos/publication", ())
+    """Overrides by key; the first entry that includes the key counts. Default none."""
+
+    access_control: AccessControl = key("access_control", AccessControl())
+    """Who may say what on a link."""
+
+    downsampling: Sequence[Downsampling] = key("downsampling", ())
+    """How many messages a second pass a link. Default: as many as come."""
+
+    network_qos: Sequence[NetworkQos] = key("qos/network", ())
+    """Other QoS for messages that pass a link. Default none."""
+
+    low_pass_filter: Sequence[LowPass] = key("low_pass_filter", ())
+    """How large messages may be that pass a link. Default: as large as any."""
+
+    transport_weights: Sequence[LinkWeight] = key("routing/router/linkstate/transport_weights", ())
+    """Costs of links to other routers. Default none: each costs 100."""
+
+    gateway_south: Literal["auto"] = key("gateway/south", "auto")
+    """Which neighbours form subregions of this node. Default ``auto``, by their roles; nothing else is
+    supported."""
+
+    tap: str | None = key("zwire/tap", None)
+    """Capture file (pcap) that gets everything that crosses the wire. Default ``None``. An existing file is
+    replaced; two sessions must not share one."""
+
+    max_drift_ms: int = key("zwire/timestamping/max_drift_ms", 500)
+    """How far ahead of the own clock a time stamp may lie. Milliseconds, 0 to 4294967295; default 500.
+    Beyond it is from too far in the future, see :class:`Timestamping`."""
+
+    idle_close_ms: int = key("zwire/idle_close_ms", 30000)
+    """When a session that Spark tasks share closes for want of use. Milliseconds, 0 to 4294967295; default
+    30000, 0 means never. Spark ends an idle worker after 60 s without a word to anybody."""
+
+    def __post_init__(self) -> None:
+        lists = ("publication_qos", "downsampling", "network_qos", "low_pass_filter", "transport_weights")
+        for name in ("connect", "listen", *lists):
+            freeze(self, name)
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the tree of keys for ``zwire.zenoh.Config``; what has its default is left out."""
+        return tree(self)
