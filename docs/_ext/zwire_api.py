@@ -410,7 +410,8 @@ class Writer:
             for base in self._bases(*place):
                 if (base[0].name, base[1]) not in documented():
                     bases[base[0].name, base[1]] = bases.get((base[0].name, base[1]), 0) + 1
-        self.shared = {key for key, count in bases.items() if count > 1}
+        self.shared = set()
+        self.shared = {key for key, count in bases.items() if count > 1 and self._says(*key)}
         if elsewhere:
             self.add(0, f"Also here: {', '.join(elsewhere)}.", "")
         order = {ast.ClassDef: 1, ast.FunctionDef: 0, ast.AsyncFunctionDef: 0}
@@ -524,6 +525,12 @@ class Writer:
         for key, (where, definitions) in members.items():
             if not key.startswith("_") and not (len(constants) > _MANY and key in constants):
                 self.member(f"{name}.{key}", where, definitions, obj)
+
+    def _says(self, module: str, name: str) -> bool:
+        """Whether a base has something to read about."""
+        home = source(module)
+        assert home is not None
+        return any(not key.startswith("_") for key in self._members(home, name))
 
     @staticmethod
     def _able(members: dict[str, tuple[Source, list[ast.stmt]]], special: str) -> bool:

@@ -27,7 +27,8 @@ from zwire.aio._entities import (
 )
 from zwire.aio._get import Replies
 from zwire.aio._query import Query
-from zwire.aio._session import Liveliness, Scout, Session, SessionInfo, open, scout
+from zwire.aio._scout import Scout, scout
+from zwire.aio._session import Liveliness, Session, SessionInfo, open
 
 __all__ = [
     "Callback",

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from zwire import _zwire
 from zwire._zwire import Inbox
+from zwire.aio._context import Ready
 from zwire.aio._loops import TURNS, Door, current, deadline, left
 from zwire.errors import TimedOut, UsageError
 
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from zwire._zwire import _RustHandler
 
@@ -346,7 +347,7 @@ def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, An
     return handler, None, None
 
 
-class Receiver(Generic[T]):
+class Receiver(Ready, Generic[T]):
     """What has a channel, or a callback in its place."""
 
     def __init__(
@@ -401,8 +402,3 @@ class Receiver(Generic[T]):
 
     def __aiter__(self) -> Handler[T]:
         return self._open()
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        """It is declared already; ``await`` is allowed where it reads better."""
-        return self
-        yield  # what makes it a generator

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent, without_waiting
 from zwire.aio import _threads
 from zwire.aio._channel import Receiver
+from zwire.aio._context import Context, Ready
 from zwire.aio._get import Replies
 from zwire.aio._loops import TURNS, current, until
 from zwire.aio._query import Query
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from types import TracebackType
+    from collections.abc import Callable
 
     from zwire import _zwire
     from zwire._zwire import (
@@ -93,7 +93,7 @@ class Sender:
             await _threads.run(send, *args, **kwargs)
 
 
-class Declared:
+class Declared(Context, Ready):
     """Something that is declared until it is undeclared, or its session closes."""
 
     _inner: Any
@@ -102,20 +102,7 @@ class Declared:
         """Take it back. A second time is an error."""
         self._inner.undeclare()
 
-    def __await__(self) -> Generator[Any, None, Self]:
-        """It is declared already; ``await`` is allowed where it reads better."""
-        return self
-        yield  # what makes it a generator
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _leave(self) -> None:
         self._inner.__exit__(None, None, None)
 
 

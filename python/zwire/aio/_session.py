@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from zwire import _zwire
 from zwire._zwire import Pending, without_waiting
 from zwire.aio import _threads
-from zwire.aio._channel import Receiver, parse
+from zwire.aio._context import Beginning, Context
 from zwire.aio._entities import (
     ANSWERS,
     LinkEventsListener,
@@ -26,13 +26,11 @@ from zwire.aio._query import Query
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from types import TracebackType
+    from collections.abc import Callable
 
     from zwire._zwire import (
         CancellationToken,
         EntityGlobalId,
-        Hello,
         KeyExpr,
         Link,
         LinkEvent,
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
         _IntoConfig,
         _IntoEncoding,
         _IntoKeyExpr,
-        _IntoWhatAmIMatcher,
         _IntoZBytes,
     )
     from zwire.aio._channel import IntoHandler, Server
@@ -68,13 +65,13 @@ if TYPE_CHECKING:
         ReplyKeyExpr,
     )
 
-__all__ = ["Liveliness", "Opening", "Scout", "Session", "SessionInfo", "open", "scout"]
+__all__ = ["Liveliness", "Opening", "Session", "SessionInfo", "open"]
 
 LINGER: Final = 2.0
 """Seconds that `close` waits, unless it is told."""
 
 
-class Session(Sender):
+class Session(Sender, Context):
     """An open session, as ``zwire.aio.open`` gives it; an asynchronous context manager.
 
     Names and parameters are those of ``zwire.zenoh.Session``. What may wait is a coroutine. Declarations do
@@ -88,15 +85,7 @@ class Session(Sender):
         self._session = session
         self._servers: weakref.WeakSet[Server[Any]] = weakref.WeakSet()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _leave(self) -> None:
         await self.close()
 
     def __repr__(self) -> str:
@@ -502,7 +491,7 @@ class SessionInfo:
         )
 
 
-class Opening:
+class Opening(Beginning[Session]):
     """A session that is about to be opened: ``await`` it, or enter it with ``async with``."""
 
     def __init__(
@@ -510,29 +499,12 @@ class Opening:
     ) -> None:
         self._config = config
         self._timestamp_callback = timestamp_callback
-        self._session: Session | None = None
 
-    async def _open(self) -> Session:
+    async def _begin(self) -> Session:
         session = await _threads.make(
             _zwire.Session.close, _zwire.open, self._config, timestamp_callback=self._timestamp_callback
         )
         return Session(session)
-
-    def __await__(self) -> Generator[Any, None, Session]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> Session:
-        self._session = await self._open()
-        return self._session
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._session is not None:
-            await self._session.close()
 
 
 def open(
@@ -547,71 +519,3 @@ def open(
         ConfigError: The configuration does not hold together.
     """
     return Opening(config, timestamp_callback)
-
-
-class Scout(Receiver["Hello"]):
-    """A search for nodes: an asynchronous iterator over the answers, unless it has a callback."""
-
-    @property
-    def dropped(self) -> int:
-        """How many answers were dropped because the handler was full."""
-        return self._inner.dropped  # type: ignore[no-any-return]
-
-    def stop(self) -> None:
-        """End the search. A second time does nothing."""
-        self._inner.stop()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-
-class Scouting:
-    """A search that is about to begin: ``await`` it, enter it with ``async with``, or iterate over it."""
-
-    def __init__(self, handler: object, what: _IntoWhatAmIMatcher | None, config: _IntoConfig | None) -> None:
-        self._handler = handler
-        self._what = what
-        self._config = config
-        self._scout: Scout | None = None
-
-    async def _begin(self) -> Scout:
-        channel, _, _ = parse(self._handler, 1)
-
-        def begin() -> _zwire.Scout[_zwire.Handler[Hello]]:
-            return _zwire.scout(channel, self._what, self._config)
-
-        found = await _threads.make(_zwire.Scout.stop, begin)
-        return Scout(lambda _: found, self._handler)
-
-    def __await__(self) -> Generator[Any, None, Scout]:
-        return self._begin().__await__()
-
-    async def __aenter__(self) -> Scout:
-        self._scout = await self._begin()
-        return self._scout
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._scout is not None:
-            self._scout.stop()
-
-
-def scout(
-    handler: IntoHandler[Hello] | None = None,
-    what: _IntoWhatAmIMatcher | None = None,
-    config: _IntoConfig | None = None,
-) -> Scouting:
-    """Ask who is there; ``await`` it, or enter it with ``async with``, and iterate over the answers."""
-    return Scouting(handler, what, config)

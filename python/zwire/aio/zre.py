@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 from zwire import zre
 from zwire.aio import _threads
 from zwire.aio._channel import Receiver
+from zwire.aio._context import Context
 from zwire.zre import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
 
     from zwire import _zwire
     from zwire._zwire import ArrowBatch, Shouted, _ArrowArray, _Frames, _Uuid
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Node"]
 
 
-class Node(Receiver[Event]):
+class Node(Receiver[Event], Context):
     """A node of a ZRE network: an asynchronous context manager, and an iterator over its events.
 
     Args:
@@ -54,12 +54,7 @@ class Node(Receiver[Event]):
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _leave(self) -> None:
         await self.stop()
 
     def __repr__(self) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from zwire.aio._context import Context, Ready
 from zwire.typed._handling import LEFT_OUT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
-    from types import TracebackType
+    from collections.abc import AsyncIterator, Callable
 
 __all__ = ["Declared", "Items"]
 
 T = TypeVar("T")
 
 
-class Declared:
+class Declared(Context, Ready):
     """What ends with ``undeclare``, or ``async with``."""
 
     _declared: Any
@@ -24,18 +24,8 @@ class Declared:
         """End it."""
         await self._declared.undeclare()
 
-    def __await__(self) -> Generator[Any, None, Self]:
-        """It is declared already; ``await`` is allowed where it reads better."""
-        return self
-        yield  # what makes it a generator
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._declared.__aexit__(kind, error, trace)
+    async def _leave(self) -> None:
+        await self._declared.__aexit__(None, None, None)
 
 
 class Items(Generic[T]):

@@ -1,0 +1,69 @@
+"""What ``async with`` and ``await`` do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import TracebackType
+
+__all__ = ["Beginning", "Context", "Ready"]
+
+
+class Context(ABC):
+    """What ``async with`` ends."""
+
+    @abstractmethod
+    async def _leave(self) -> None:
+        """End it; a second time does nothing."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._leave()
+
+
+class Ready:
+    """What is there already: ``await`` is allowed where it reads better."""
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Give it at once."""
+        return self
+        yield  # what makes it a generator
+
+
+C = TypeVar("C", bound=Context)
+
+
+class Beginning(ABC, Generic[C]):
+    """What is about to begin: ``await`` it, or enter it with ``async with``, which ends it as well."""
+
+    _begun: C | None = None
+
+    @abstractmethod
+    async def _begin(self) -> C:
+        """Begin."""
+
+    def __await__(self) -> Generator[Any, None, C]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> C:
+        self._begun = await self._begin()
+        return self._begun
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._begun is not None:
+            await self._begun._leave()  # noqa: SLF001 - of the same file
