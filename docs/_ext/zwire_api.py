@@ -541,15 +541,18 @@ class Writer:
         first = definitions[0]
         return isinstance(first, ast.AnnAssign) and ast.unparse(first.annotation).startswith("ClassVar")
 
-    def _members(self, home: Source, name: str) -> dict[str, tuple[Source, list[ast.stmt]]]:
-        """Members in their order, those of private bases too."""
+    def _members(
+        self, home: Source, name: str, *, below: bool = False
+    ) -> dict[str, tuple[Source, list[ast.stmt]]]:
+        """Members in their order, those of private bases too, unless the class is said to have that base."""
         members: dict[str, tuple[Source, list[ast.stmt]]] = {}
         elsewhere: set[str] = set()
         for where, base in self._bases(home, name):
-            if (where.name, base) not in documented() and (where.name, base) not in self.shared:
-                members |= self._members(where, base)
+            inherited = self._members(where, base, below=True)
+            if (where.name, base) in documented() or ((where.name, base) in self.shared and not below):
+                elsewhere |= inherited.keys()
             else:
-                elsewhere |= self._members(where, base).keys()
+                members |= inherited
         # Two bases may have one in common.
         members = {key: found for key, found in members.items() if key not in elsewhere}
         node = home.defined[name][0]

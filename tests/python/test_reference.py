@@ -90,9 +90,18 @@ def test_members_of_generic_bases_are_those_of_a_class():
     assert ".. py:method:: recv(timeout: ~builtins.float | None = None) -> ~zwire.zre.Event\n" in node
 
 
+def test_members_of_the_bases_of_private_bases_are_there():
+    subscriber = class_of("zwire.aio", "Subscriber\n")
+    assert "recv(timeout: ~builtins.float | None = None) -> ~zwire.zenoh.Sample\n" in subscriber
+    assert "undeclare() -> None\n" in subscriber
+    assert "Goes with ``async with``, ``await``, ``async for``." in subscriber
+
+
 def test_what_several_classes_derive_from_stands_once():
     assert "recv(timeout: ~builtins.float | None = None) -> T\n" in class_of("zwire.aio", "Listener\n")
-    assert "Base: :py:class:`Listener` (``T`` is ``Sample``)." in class_of("zwire.aio", "Subscriber\n")
+    assert "Base: :py:class:`Listener` (``T`` is ``LinkEvent``)." in class_of(
+        "zwire.aio", "LinkEventsListener\n"
+    )
     subscriber = class_of("zwire.typed", "Subscriber\n")
     assert "Base: :py:class:`~zwire.typed.Subscription`." in subscriber
     assert "try_recv" in subscriber
