@@ -106,12 +106,16 @@ class Declared(Context, Ready):
         self._inner.__exit__(None, None, None)
 
 
-class Listener(Receiver[T], Declared, Generic[T]):
-    """A receiver that is declared."""
+class Announced(Declared):
+    """What neighbours are told of."""
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
+        await ready(self._inner, timeout)
 
 
-class Subscriber(Listener[Sample]):
-    """A declared subscriber: an asynchronous iterator over its samples, unless it has a callback."""
+class Entity(Declared):
+    """What has an id, and a key expression."""
 
     @property
     def id(self) -> EntityGlobalId:
@@ -120,13 +124,43 @@ class Subscriber(Listener[Sample]):
 
     @property
     def key_expr(self) -> KeyExpr:
-        """What it subscribes to."""
+        """The key expression that it subscribes to, answers, asks for or publishes on."""
         return self._inner.key_expr  # type: ignore[no-any-return]
+
+
+class Listener(Receiver[T], Declared, Generic[T]):
+    """A receiver that is declared."""
+
+
+class Inlet(Listener[T], Entity, Announced, Generic[T]):
+    """A receiver of what others send to a key expression."""
 
     @property
     def dropped(self) -> int:
-        """How many samples were dropped because the handler was full."""
+        """How many items were dropped because the handler was full."""
         return self._inner.dropped  # type: ignore[no-any-return]
+
+
+class Batches(Receiver[T]):
+    """A receiver of what can be rows of a table."""
+
+    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
+        """Take up to ``max_rows`` items as an Arrow record batch, as in the other interface.
+
+        Waits for the first only, and with a ``timeout`` so many seconds at most: then the batch is empty.
+        """
+        batch: ArrowBatch = await self._open().batch(
+            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
+        )
+        return batch
+
+
+class Samples(Inlet[Sample], Batches[Sample]):
+    """A receiver of samples."""
+
+
+class Subscriber(Samples):
+    """A declared subscriber: an asynchronous iterator over its samples, unless it has a callback."""
 
     @property
     def replaced(self) -> int:
@@ -138,58 +172,21 @@ class Subscriber(Listener[Sample]):
         """How many calls of the callback have raised."""
         return 0 if self._server is None else self._server.errors
 
-    async def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
-        await ready(self._inner, timeout)
 
-    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
-        """Take up to ``max_rows`` samples as an Arrow record batch; see the other interface.
-
-        Waits for the first sample only; at the timeout the batch is empty.
-        """
-        batch: ArrowBatch = await self._open().batch(
-            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
-        )
-        return batch
-
-
-class Queryable(Listener[Query]):
+class Queryable(Inlet[Query]):
     """A declared queryable: an asynchronous iterator over its queries, unless it has a callback."""
-
-    @property
-    def id(self) -> EntityGlobalId:
-        """Its id."""
-        return self._inner.id  # type: ignore[no-any-return]
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """What it answers."""
-        return self._inner.key_expr  # type: ignore[no-any-return]
-
-    @property
-    def dropped(self) -> int:
-        """How many queries were dropped because the handler was full."""
-        return self._inner.dropped  # type: ignore[no-any-return]
 
     @property
     def errors(self) -> int:
         """How many calls of the callback have raised."""
         return 0 if self._server is None else self._server.errors
 
-    async def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
-        await ready(self._inner, timeout)
 
-
-class LivelinessToken(Declared):
+class LivelinessToken(Announced):
     """A declared token."""
 
     def __init__(self, inner: _zwire.LivelinessToken) -> None:
         self._inner = inner
-
-    async def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
-        await ready(self._inner, timeout)
 
 
 class MatchingListener(Listener[MatchingStatus]):
@@ -204,18 +201,8 @@ class LinkEventsListener(Listener[LinkEvent]):
     """A listener to links that come and go."""
 
 
-class _Matcher(Declared):
+class Matched(Entity):
     """What has counterparts."""
-
-    @property
-    def id(self) -> EntityGlobalId:
-        """Its id."""
-        return self._inner.id  # type: ignore[no-any-return]
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """Where it publishes, or what it asks for."""
-        return self._inner.key_expr  # type: ignore[no-any-return]
 
     @property
     def matching_status(self) -> MatchingStatus:
@@ -233,11 +220,10 @@ class _Matcher(Declared):
         return MatchingListener(self._inner.declare_matching_listener, handler)
 
 
-class Publisher(_Matcher, Sender):
-    """A declared publisher."""
+class Outlet(Entity, Sender):
+    """What publishes to a key expression."""
 
-    def __init__(self, inner: _zwire.Publisher) -> None:
-        self._inner: _zwire.Publisher = inner
+    _inner: _zwire.Publisher | _zwire.AdvancedPublisher
 
     @property
     def encoding(self) -> Encoding:
@@ -253,6 +239,13 @@ class Publisher(_Matcher, Sender):
     def priority(self) -> Priority:
         """The priority of its publications."""
         return self._inner.priority
+
+
+class Publisher(Matched, Outlet):
+    """A declared publisher."""
+
+    def __init__(self, inner: _zwire.Publisher) -> None:
+        self._inner: _zwire.Publisher = inner
 
     @property
     def reliability(self) -> Reliability:
@@ -312,7 +305,7 @@ class Publisher(_Matcher, Sender):
         )
 
 
-class Querier(_Matcher):
+class Querier(Matched):
     """A declared querier."""
 
     def __init__(self, inner: _zwire.Querier) -> None:

@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from zwire import _zwire
 from zwire._zwire import Miss, Sample
-from zwire.aio._entities import Declared, Listener, Sender, Subscriber, matched, ready
+from zwire.aio._entities import Listener, Outlet, Samples, Subscriber, matched
 
 if TYPE_CHECKING:
     import weakref
 
     from zwire._zwire import (
-        ArrowBatch,
         CacheConfig,
-        Encoding,
-        EntityGlobalId,
         HistoryConfig,
-        KeyExpr,
         MissDetectionConfig,
         RecoveryConfig,
         Timestamp,
@@ -38,36 +34,11 @@ __all__ = [
 ]
 
 
-class AdvancedPublisher(Declared, Sender):
+class AdvancedPublisher(Outlet):
     """A publisher that numbers and keeps what it publishes."""
 
     def __init__(self, inner: _zwire.AdvancedPublisher) -> None:
         self._inner: _zwire.AdvancedPublisher = inner
-
-    @property
-    def id(self) -> EntityGlobalId:
-        """Its id."""
-        return self._inner.id
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """Where it publishes."""
-        return self._inner.key_expr
-
-    @property
-    def encoding(self) -> Encoding:
-        """The encoding of its values."""
-        return self._inner.encoding
-
-    @property
-    def congestion_control(self) -> CongestionControl:
-        """What happens to its publications when a queue is full."""
-        return self._inner.congestion_control
-
-    @property
-    def priority(self) -> Priority:
-        """The priority of its publications."""
-        return self._inner.priority
 
     async def put(
         self,
@@ -112,25 +83,10 @@ class SampleMissListener(Listener[Miss]):
     """A listener to what an advanced subscriber misses."""
 
 
-class AdvancedSubscriber(Listener[Sample]):
+class AdvancedSubscriber(Samples):
     """A subscriber that orders what it gets, asks for what is missing, and says what is lost."""
 
     _servers: weakref.WeakSet[Server[Any]]
-
-    @property
-    def id(self) -> EntityGlobalId:
-        """Its id."""
-        return self._inner.id  # type: ignore[no-any-return]
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """What it subscribes to."""
-        return self._inner.key_expr  # type: ignore[no-any-return]
-
-    @property
-    def dropped(self) -> int:
-        """How many samples were dropped because the handler was full."""
-        return self._inner.dropped  # type: ignore[no-any-return]
 
     def sample_miss_listener(self, handler: IntoHandler[Miss] | None = None) -> SampleMissListener:
         """Listen to what is missed: reported when nobody has it any more, each publication once."""
@@ -145,20 +101,6 @@ class AdvancedSubscriber(Listener[Sample]):
             handler,
             servers=self._servers,
         )
-
-    async def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
-        await ready(self._inner, timeout)
-
-    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
-        """Take up to ``max_rows`` samples as an Arrow record batch.
-
-        Waits for the first sample only; at the timeout the batch is empty.
-        """
-        batch: ArrowBatch = await self._open().batch(
-            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
-        )
-        return batch
 
 
 def declare_advanced_publisher(

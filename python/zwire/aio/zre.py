@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 from zwire import zre
 from zwire.aio import _threads
-from zwire.aio._channel import Receiver
 from zwire.aio._context import Context
+from zwire.aio._entities import Batches
 from zwire.zre import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from zwire import _zwire
-    from zwire._zwire import ArrowBatch, Shouted, _ArrowArray, _Frames, _Uuid
+    from zwire._zwire import Shouted, _ArrowArray, _Frames, _Uuid
     from zwire.stats import NodeStats
     from zwire.zre import Config, Delivery, Sent
 
 __all__ = ["Node"]
 
 
-class Node(Receiver[Event], Context):
+class Node(Batches[Event], Context):
     """A node of a ZRE network: an asynchronous context manager, and an iterator over its events.
 
     Args:
@@ -191,13 +191,6 @@ class Node(Receiver[Event], Context):
     async def gossip_connect(self, endpoint: str) -> None:
         """Find peers by the hub of gossip at ``tcp://host:port``."""
         await _threads.run(self._inner.gossip_connect, endpoint)
-
-    async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
-        """Take up to ``max_rows`` events as an Arrow record batch; see ``zwire.zre.Node.recv_batch``."""
-        batch: ArrowBatch = await self._open().batch(
-            lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
-        )
-        return batch
 
     def stats(self) -> NodeStats:
         """Give counters since the start, by name. All rise."""
