@@ -24,6 +24,8 @@ FUZZ_SECONDS ?= 20
 CYCLES ?= 10000
 # Pass more to pytest: make test-py PYTEST_ARGS="-k keyexpr"
 PYTEST_ARGS ?=
+# Tests with neighbours mostly wait for them. A file stays in one process, because its tests share what they set up.
+SIDE_BY_SIDE := --dist loadfile --numprocesses
 
 export PYTHONDONTWRITEBYTECODE := 1
 # It would ask PyPI whether there is a newer one.
@@ -104,7 +106,8 @@ test-py: ext ## Python: API, guards, command line, examples of the documentation
 
 .PHONY: test-interop
 test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era, also on networks that fail
-	$(BIN)/python -m pytest tests/interop tests/network --timeout 120 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/interop --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/network --timeout 120 $(PYTEST_ARGS)
 
 # It never fails: what cannot be had is said, and the tests that want it skip with that reason.
 $(ZRE_PEERS)/versions: .ci/zre-peers
@@ -126,7 +129,7 @@ sanitize: ext ## Tests under AddressSanitizer and LeakSanitizer; needs a nightly
 
 .PHONY: test-zre
 test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 20/ZRE node, in network namespaces
-	$(BIN)/python -m pytest tests/zre --timeout 120 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/zre --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: ext ## Local Spark jobs
