@@ -207,13 +207,29 @@ class MemoryLayout:
         return f"MemoryLayout({self._size}, {self._alignment!r})"
 
 
-@final
-class ShmProvider:
-    """Where shared memory would come from."""
+class _Absent:
+    """What there cannot be without shared memory."""
 
     def __new__(cls) -> Self:
         """Fail."""
         raise NotSupported(_REASON)
+
+
+class _Buffer(_Absent):
+    """Bytes in shared memory."""
+
+    def __bytes__(self) -> bytes:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise NotSupported(_REASON)
+
+
+@final
+class ShmProvider(_Absent):
+    """Where shared memory would come from; making one raises :class:`~zwire.errors.NotSupported`."""
 
     @classmethod
     def default_backend(cls, layout: _IntoMemoryLayout) -> Self:  # noqa: ARG003 - kept for the signature
@@ -247,41 +263,17 @@ class ShmProvider:
 
 
 @final
-class ZShm:
-    """A buffer in shared memory: there are none."""
-
-    def __new__(cls) -> Self:
-        """Fail."""
-        raise NotSupported(_REASON)
+class ZShm(_Buffer):
+    """A buffer in shared memory: there are none, so making one raises :class:`~zwire.errors.NotSupported`."""
 
     def is_valid(self) -> bool:
         """Fail."""
         raise NotSupported(_REASON)
 
-    def __bytes__(self) -> bytes:
-        """Fail."""
-        raise NotSupported(_REASON)
-
-    def __str__(self) -> str:
-        """Fail."""
-        raise NotSupported(_REASON)
-
 
 @final
-class ZShmMut:
-    """A buffer in shared memory that can be written to: there are none."""
-
-    def __new__(cls) -> Self:
-        """Fail."""
-        raise NotSupported(_REASON)
-
-    def __bytes__(self) -> bytes:
-        """Fail."""
-        raise NotSupported(_REASON)
-
-    def __str__(self) -> str:
-        """Fail."""
-        raise NotSupported(_REASON)
+class ZShmMut(_Buffer):
+    """A buffer in shared memory that can be written to: there are none either."""
 
     def __setitem__(self, item: int | slice, value: int | bytes | bytearray) -> None:
         """Fail."""
