@@ -7,11 +7,12 @@ import functools
 import anyio
 import pytest
 
+import nodes
 from zwire import aio
 
 PATIENCE = 10
-ROUTER = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"], "scouting/multicast/enabled": False}
-ALONE = {"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False}
+ROUTER = nodes.settings("router", listen=nodes.LOCAL)
+ALONE = nodes.settings("peer")
 LOOPS = {
     "asyncio": {"backend": "asyncio"},
     "uvloop": {"backend": "asyncio", "backend_options": {"use_uvloop": True}},
@@ -44,11 +45,7 @@ def pair():
 class _Pair:
     async def __aenter__(self):
         self.hub = await aio.open(ROUTER)
-        config = {
-            "mode": "client",
-            "connect/endpoints": self.hub.listening(),
-            "scouting/multicast/enabled": False,
-        }
+        config = nodes.settings("client", connect=self.hub.listening())
         self.both = [await aio.open(config), await aio.open(config)]
         return self.both
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import nodes
+
 # What the programs of `program` start with.
 PRELUDE = """
 import gc, json, os, sys, threading, time
@@ -33,6 +35,20 @@ def thread(call):
 def ready():
     print("ready", flush=True)
 """
+
+
+@pytest.fixture
+def hub():
+    """A router in this process."""
+    with nodes.router() as session:
+        yield session
+
+
+@pytest.fixture
+def session(hub):
+    """A client of the hub."""
+    with nodes.client(hub) as session:
+        yield session
 
 
 @pytest.fixture

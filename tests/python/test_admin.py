@@ -4,15 +4,9 @@ import json
 
 import pytest
 
-from zwire import zenoh
+from nodes import LOCAL, opened
 
 PATIENCE = 10.0
-LOCAL = ["tcp/127.0.0.1:0"]
-
-
-def opened(mode, **settings):
-    plain = {"mode": mode, "scouting/multicast/enabled": False, "listen/endpoints": []}
-    return zenoh.open(plain | {key.replace("__", "/"): value for key, value in settings.items()})
 
 
 def asked(session, selector):

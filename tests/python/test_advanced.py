@@ -1,27 +1,24 @@
 """`zwire.zenoh.ext`: advanced publishers and subscribers of one process; others are in tests/interop."""
 
 import datetime as dt
+import functools
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+import nodes
 from zwire import zenoh
 from zwire.errors import SessionClosed, UsageError
 from zwire.zenoh import ext
 
 
 @pytest.fixture
-def hub():
-    with zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as session:
-        yield session
+def client(session):
+    return session
 
 
-@pytest.fixture
-def client(hub):
-    with zenoh.open({"mode": "client", "connect/endpoints": hub.listening()}) as session:
-        yield session
+eventually = functools.partial(nodes.eventually, within=5.0)
 
 
 def numbers(samples):
@@ -43,13 +40,6 @@ def numbered(session, key, cache=10, **options):
         sample_miss_detection=ext.MissDetectionConfig(),
         **options,
     )
-
-
-def eventually(condition, what, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def test_the_past_comes_before_the_present(hub, client):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes import eventually, opened
 from zwire import zenoh, zre
 from zwire.errors import UsageError
 from zwire.zenoh.handlers import BatchCallback, Callback
@@ -19,16 +20,8 @@ BLOCK = zenoh.CongestionControl.BLOCK
 
 @pytest.fixture
 def session():
-    config = {"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False}
-    with zenoh.open(config) as session:
+    with opened("peer") as session:
         yield session
-
-
-def eventually(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.005)
 
 
 def callback_threads():

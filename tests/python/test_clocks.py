@@ -6,14 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from nodes import opened
 from zwire import zenoh
 
 PATIENCE = 10.0
-
-
-def opened(mode, **settings):
-    plain = {"mode": mode, "scouting/multicast/enabled": False, "listen/endpoints": []}
-    return zenoh.open(plain | {key.replace("__", "/"): value for key, value in settings.items()})
 
 
 def ahead(seconds):

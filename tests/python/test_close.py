@@ -6,6 +6,7 @@ import time
 import pyarrow as pa
 import pytest
 
+from nodes import opened
 from zwire import zenoh
 from zwire.errors import SessionClosed, UsageError
 from zwire.zenoh.handlers import BatchCallback, Callback
@@ -13,13 +14,9 @@ from zwire.zenoh.handlers import BatchCallback, Callback
 PATIENCE = 10.0
 
 
-def alone():
-    return zenoh.open({"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False})
-
-
 @pytest.fixture
 def session():
-    with alone() as session:
+    with opened("peer") as session:
         yield session
 
 
@@ -198,7 +195,7 @@ def test_close_leaves_a_callback_that_does_not_end(session):
 
 
 def test_callbacks_close_their_session_all_at_once():
-    session = alone()
+    session = opened("peer")
     took, all_in = [], threading.Barrier(5)
     done = threading.Semaphore(0)
 
@@ -221,7 +218,7 @@ def test_callbacks_close_their_session_all_at_once():
 
 
 def test_a_callback_that_closes_is_not_called_again():
-    session = alone()
+    session = opened("peer")
     calls, ended = [], threading.Event()
 
     def hear(sample):

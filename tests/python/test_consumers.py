@@ -1,33 +1,21 @@
 """Consumers that are slow or stop: what it costs them, what it costs others, and where it is counted."""
 
-import json
+import functools
 import signal
 import threading
 import time
 
 import pytest
 
+import nodes
+from nodes import opened
 from zwire import zenoh
 
 PATIENCE = 15.0
+eventually = functools.partial(nodes.eventually, within=PATIENCE)
 BLOCK = zenoh.CongestionControl.BLOCK
 # How long a session waits for a handler in these tests.
 DEADLINE = 0.3
-
-
-def opened(mode, **settings):
-    config = zenoh.Config()
-    config.insert_json5("mode", json.dumps(mode))
-    config.insert_json5("scouting/multicast/enabled", "false")
-    for key, value in settings.items():
-        config.insert_json5(key.replace("__", "/"), json.dumps(value))
-    return zenoh.open(config)
-
-
-@pytest.fixture
-def hub():
-    with opened("router", listen__endpoints=["tcp/127.0.0.1:0"]) as session:
-        yield session
 
 
 @pytest.fixture
@@ -36,19 +24,12 @@ def client(hub):
 
     def make(**settings):
         settings.setdefault("zwire__handler__block_deadline_ms", int(DEADLINE * 1000))
-        sessions.append(opened("client", connect__endpoints=hub.listening(), **settings))
+        sessions.append(nodes.client(hub, **settings))
         return sessions[-1]
 
     yield make
     for session in sessions:
         session.close()
-
-
-def eventually(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {PATIENCE} s"
-        time.sleep(0.005)
 
 
 def numbers(samples):

@@ -1,5 +1,6 @@
 """Events of connectivity: who came, who went, and why."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -9,25 +10,13 @@ import time
 
 import pytest
 
+import nodes
+from nodes import LOCAL
 from zwire import zenoh
 from zwire.errors import TimedOut, UsageError
 
 PATIENCE = 10.0
-LOCAL = ["tcp/127.0.0.1:0"]
-
-
-def opened(mode, *, listen=(), connect=(), **more):
-    return zenoh.open(
-        {
-            "mode": mode,
-            "listen/endpoints": list(listen),
-            "connect/endpoints": list(connect),
-            "scouting/multicast/enabled": False,
-            "connect/retry/period_init_ms": 20,
-            "connect/retry/period_max_ms": 50,
-            **{key.replace("__", "/"): value for key, value in more.items()},
-        }
-    )
+opened = functools.partial(nodes.opened, connect__retry__period_init_ms=20, connect__retry__period_max_ms=50)
 
 
 def next_change(listener):

@@ -7,23 +7,12 @@ import time
 
 import pytest
 
+from nodes import LOCAL, opened
 from zwire import zenoh
 from zwire.errors import UsageError
 
 PATIENCE = 10.0
-LOCAL = ["tcp/127.0.0.1:0"]
 QUIET = {"scouting/multicast/enabled": False}
-
-
-def opened(mode, *, listen=(), connect=(), **more):
-    endpoints = {"listen/endpoints": list(listen), "connect/endpoints": list(connect)}
-    return zenoh.open({"mode": mode, **endpoints, **QUIET, **more})
-
-
-@pytest.fixture
-def hub():
-    with opened("router", listen=LOCAL) as session:
-        yield session
 
 
 def asker_and_holder(kind, hub):

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from nodes import opened
 from zwire import zenoh
 from zwire.zenoh.handlers import Callback, Channel, FifoChannel, LatestChannel, RingChannel
 
@@ -21,9 +22,7 @@ def session():
 
 def alone(**handler):
     """A session that nobody else talks to: what it publishes is queued when `put` returns."""
-    config = {"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False}
-    config.update({f"zwire/handler/{key}": value for key, value in handler.items()})
-    return zenoh.open(config)
+    return opened("peer", **{f"zwire/handler/{key}": value for key, value in handler.items()})
 
 
 def publish(session, numbers, key="a"):

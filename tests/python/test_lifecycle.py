@@ -1,5 +1,6 @@
 """Opening and closing: what is left behind, what an end does, and what callbacks may do."""
 
+import functools
 import subprocess
 import sys
 import textwrap
@@ -9,14 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import nodes
 from zwire import zenoh
 from zwire.errors import TimedOut, UsageError
 
-
-@pytest.fixture
-def hub():
-    with zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as session:
-        yield session
+eventually = functools.partial(nodes.eventually, within=5.0)
 
 
 @pytest.fixture
@@ -26,13 +24,6 @@ def endpoint(hub):
 
 def client(endpoint):
     return zenoh.open({"mode": "client", "connect/endpoints": [endpoint]})
-
-
-def eventually(condition, what, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def held():

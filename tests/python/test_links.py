@@ -9,17 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nodes import opened
 from zwire import errors, zenoh
-
-
-def opened(mode, *, listen=(), connect=()):
-    config = {
-        "mode": mode,
-        "scouting/multicast/enabled": False,
-        "listen/endpoints": list(listen),
-        "connect/endpoints": list(connect),
-    }
-    return zenoh.open(config)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import zwire.log
-from zwire import cli, zenoh
+from nodes import client
+from zwire import cli
 from zwire.cli import zre as zre_commands
 
 PATIENCE = 10
@@ -104,21 +105,6 @@ def heard():
     logger.setLevel(before)
     logger.removeHandler(handler)
     assert zwire.log.flush()
-
-
-@pytest.fixture
-def hub():
-    settings = {
-        "mode": "router",
-        "listen/endpoints": ["tcp/127.0.0.1:0"],
-        "scouting/multicast/enabled": False,
-    }
-    with zenoh.open(settings) as session:
-        yield session
-
-
-def client(hub):
-    return zenoh.open({"mode": "client", "connect/endpoints": hub.listening()})
 
 
 def rude(hub, count):

@@ -21,19 +21,6 @@ PATIENCE = 10
 
 
 @pytest.fixture
-def hub():
-    settings = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}
-    with zenoh.open(settings | {"scouting/multicast/enabled": False}) as session:
-        yield session
-
-
-@pytest.fixture
-def session(hub):
-    with zenoh.open({"mode": "client", "connect/endpoints": hub.listening()}) as session:
-        yield session
-
-
-@pytest.fixture
 def busy(hub, session):
     """A session that has sent, dropped and still holds something."""
     full = session.declare_subscriber('k/"quoted"', Channel(3))

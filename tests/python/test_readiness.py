@@ -9,33 +9,13 @@ import time
 
 import pytest
 
+from nodes import LOCAL, opened
 from zwire import zenoh
 from zwire.errors import LinkClosed, TimedOut, UsageError
 
 # A thousand with ZWIRE_PAIRS=1000.
 PAIRS = int(os.environ.get("ZWIRE_PAIRS", "100"))
 PATIENCE = 10.0
-
-
-def opened(mode, *, listen=(), connect=(), **more):
-    return zenoh.open(
-        {
-            "mode": mode,
-            "listen/endpoints": list(listen),
-            "connect/endpoints": list(connect),
-            "scouting/multicast/enabled": False,
-            **{key.replace("__", "/"): value for key, value in more.items()},
-        }
-    )
-
-
-LOCAL = ["tcp/127.0.0.1:0"]
-
-
-@pytest.fixture
-def hub():
-    with opened("router", listen=LOCAL) as session:
-        yield session
 
 
 def stand_still(process):

@@ -5,8 +5,8 @@ does: they lose nothing, the hub's memory stays bounded, and the hub answers new
 """
 
 import contextlib
+import functools
 import itertools
-import json
 import random
 import resource
 import signal
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+import nodes
 from zwire import zenoh
 
 MIB = 1024  # in KiB, as the kernel counts
@@ -64,19 +65,10 @@ class Hub:
 
 
 def client(hub, **settings):
-    config = zenoh.Config()
-    config.insert_json5("mode", '"client"')
-    config.insert_json5("connect/endpoints", json.dumps([hub.endpoint]))
-    for key, value in settings.items():
-        config.insert_json5(key.replace("__", "/"), json.dumps(value))
-    return zenoh.open(config)
+    return nodes.opened("client", connect=[hub.endpoint], **settings)
 
 
-def eventually(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {PATIENCE} s"
-        time.sleep(0.01)
+eventually = functools.partial(nodes.eventually, within=PATIENCE)
 
 
 class Calm:

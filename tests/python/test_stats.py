@@ -4,37 +4,12 @@ import time
 import types
 import typing
 
-import pytest
-
+from nodes import client, eventually
 from zwire import stats, zenoh, zmtp, zre
 from zwire.zenoh.handlers import Channel, LatestChannel
 
 PATIENCE = 10
 BLOCK = zenoh.CongestionControl.BLOCK
-
-
-@pytest.fixture
-def hub():
-    settings = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}
-    with zenoh.open(settings | {"scouting/multicast/enabled": False}) as session:
-        yield session
-
-
-@pytest.fixture
-def session(hub):
-    with client(hub) as session:
-        yield session
-
-
-def client(hub, **settings):
-    return zenoh.open({"mode": "client", "connect/endpoints": hub.listening()} | settings)
-
-
-def eventually(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def check(value, annotation):

@@ -6,11 +6,12 @@ import random
 import socket
 import struct
 import threading
-import time
 from collections import Counter
 
 import pytest
 
+import nodes
+from nodes import eventually
 from zwire import zenoh
 from zwire.capture import decode
 from zwire.errors import TransportError
@@ -22,11 +23,7 @@ HANDSHAKE = [("init", "syn"), ("init", "ack"), ("open", "syn"), ("open", "ack")]
 
 
 def opened(mode, tap=None, **settings):
-    config = {"mode": mode, "scouting/multicast/enabled": False}
-    config |= {key.replace("__", "/"): value for key, value in settings.items()}
-    if tap is not None:
-        config["zwire/tap"] = os.fspath(tap)
-    return zenoh.open(config)
+    return nodes.opened(mode, zwire__tap=tap and os.fspath(tap), **settings)
 
 
 def records(path):
@@ -40,13 +37,6 @@ def connections(found):
         pair = tuple(sorted((record["src"], record["dst"])))
         each.setdefault(pair, []).append((record["message"], record["kind"]))
     return each
-
-
-def eventually(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {PATIENCE} s"
-        time.sleep(0.01)
 
 
 def port(endpoint):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pydantic
 import pytest
 
+import nodes
 from zwire import errors, typed, zenoh
 from zwire.zenoh import ext
 
@@ -36,19 +37,13 @@ class Model(pydantic.BaseModel):
 
 @pytest.fixture(scope="module")
 def hub():
-    config = {
-        "mode": "router",
-        "listen/endpoints": ["tcp/127.0.0.1:0"],
-        "scouting/multicast/enabled": False,
-    }
-    with zenoh.open(config) as session:
+    with nodes.router() as session:
         yield session
 
 
 @pytest.fixture(scope="module")
 def sessions(hub):
-    config = {"mode": "client", "connect/endpoints": hub.listening()}
-    with zenoh.open(config) as near, zenoh.open(config) as far:
+    with nodes.client(hub) as near, nodes.client(hub) as far:
         yield near, far
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from nodes import eventually
 from zwire import errors, zmtp
 
 ANY = "tcp://127.0.0.1:*"
@@ -27,13 +28,6 @@ def pair():
     with zmtp.Router() as router, zmtp.Dealer(identity=b"d") as dealer:
         dealer.connect(router.bind(ANY), wait=WAIT)
         yield router, dealer
-
-
-def eventually(condition):
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def address(endpoint):
