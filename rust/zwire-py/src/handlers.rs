@@ -6,12 +6,12 @@ use crate::{
     errors,
     interrupt::Interrupt,
     session::{Handle, SessionRef},
-    waking::{Door, Ready, Wakeups},
+    waking::Ready,
 };
 use core::time::Duration;
 use pyo3::{
     PyTypeInfo,
-    exceptions::{PyStopAsyncIteration, PyValueError},
+    exceptions::PyValueError,
     prelude::*,
     types::{PyFunction, PyTuple},
 };
@@ -342,7 +342,8 @@ impl HandlerArg {
     }
 }
 
-trait Source: Ready {
+/// A queue of whatever items.
+pub(crate) trait Source: Ready {
     fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>>;
     fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>>;
     fn recv_many(&self, py: Python<'_>, max: usize) -> PyResult<Vec<Py<PyAny>>>;
@@ -408,8 +409,8 @@ impl<T: Item> Source for Arc<Queue<T>> {
 /// The receiving end of a channel.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Handler {
-    channel: Arc<dyn Source>,
-    birth: Birth,
+    pub(crate) channel: Arc<dyn Source>,
+    pub(crate) birth: Birth,
     /// The session that fills it.
     session: Option<Weak<SessionRef>>,
     /// How the get ended whose replies these are.
@@ -545,47 +546,5 @@ impl Handler {
 
     fn __bool__(&self) -> bool {
         true
-    }
-}
-
-/// A channel as an event loop reads it: nothing in it waits.
-#[pyclass(module = "zwire._zwire", frozen)]
-pub(crate) struct Inbox {
-    channel: Arc<dyn Source>,
-    birth: Birth,
-    door: Door,
-}
-
-#[pymethods]
-impl Inbox {
-    #[new]
-    fn new(handler: &Bound<'_, Handler>) -> Self {
-        let handler = handler.get();
-        Self { channel: handler.channel.clone(), birth: handler.birth, door: Door::default() }
-    }
-
-    /// The next item, or None if there is none right now; `StopAsyncIteration` if there never will be.
-    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.birth.check().map_err(|error| errors::engine(py, &error))?;
-        match self.channel.try_recv(py)? {
-            Ok(item) => Ok(item),
-            Err(_) => Err(PyStopAsyncIteration::new_err(())),
-        }
-    }
-
-    /// Hangs a bell, see `Wakeups`.
-    fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
-        self.birth.check().map_err(|error| errors::engine(py, &error))?;
-        self.door.bind(py, &*self.channel, wakeups, token)
-    }
-
-    /// From now on the bell rings, once; unless there is something to take, or never will be.
-    fn arm(&self) -> bool {
-        self.door.arm(&*self.channel)
-    }
-
-    /// The bell rings no more.
-    fn disarm(&self) {
-        self.door.disarm();
     }
 }

@@ -17,6 +17,7 @@ mod enums;
 mod errors;
 mod events;
 mod handlers;
+mod inbox;
 mod info;
 mod interrupt;
 mod keyexpr;
@@ -71,9 +72,10 @@ mod _zwire {
         enums::PyQueryConsolidation,
         events::{LinkEvent, LinkEventsListener, TransportEvent, TransportEventsListener},
         handlers::{
-            BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, Inbox, LatestChannel,
+            BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, LatestChannel,
             RingChannel,
         },
+        inbox::Inbox,
         info::{Link, SessionInfo, Transport},
         keyexpr::PyKeyExpr,
         liveliness::{Liveliness, LivelinessToken},
