@@ -132,6 +132,7 @@ __all__ = [
     "config_defaults",
     "declare_advanced_publisher",
     "declare_advanced_subscriber",
+    "end_query",
     "init_log_from_env_or",
     "log_close",
     "log_flush",
@@ -769,6 +770,9 @@ class Stopper:
     def __new__(cls) -> Self: ...
     def run(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T: ...
     def stop(self) -> None: ...
+
+def end_query(query: Query, how: Literal["returned", "raised", "went-on"]) -> None:
+    """End a query whose callback, or turn of a loop, has come back in an event loop."""
 
 def without_waiting(
     function: Callable[..., _T], *args: Any, **kwargs: Any
@@ -1463,7 +1467,12 @@ class Querier:
 
 @final
 class Query:
-    """A question to answer, any number of times."""
+    """A question to answer, any number of times.
+
+    The asker is told that no more answers come when the query is dropped, left as a context manager, or
+    nothing refers to it; also when the callback or the turn of a loop that got it has answered it and is
+    over, or the callback has raised, whoever keeps it. Answers of other threads do not count for that.
+    """
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
@@ -1603,7 +1612,12 @@ class Queryable(Generic[_H]):
             SessionClosed: The session is closed, and what had come before is taken.
         """
 
-    def __iter__(self: Queryable[Handler[Query]]) -> Handler[Query]: ...
+    def __iter__(self: Queryable[Handler[Query]]) -> Handler[Query]:
+        """Take one query after the other, until it is undeclared or its session closes.
+
+        Each loop is one by itself. The query that it gave last is finished when it asks for the next, or is
+        left, if it was answered by then, in that thread.
+        """
 
 @final
 class Reply:
@@ -1998,7 +2012,9 @@ class Session:
 
         Args:
             key_expr: The keys that it answers for.
-            handler: A channel, a callback, or a pair; a query is finished when nothing refers to it any more.
+            handler: A channel, a callback, or a pair. A query is finished when the callback that has answered
+                it returns, when the loop over the channel that has answered it goes on, or when nothing
+                refers to it.
             complete: Whether it knows all there is of its keys, so that nobody else needs to be asked.
             allowed_origin: Whether queries of this session, of others, or of both are answered.
 

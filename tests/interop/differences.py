@@ -198,6 +198,19 @@ SCENES = {
         "key?x=1",
         "it is the text of its selector",
     ),
+    ("queries", "kept after its answer"): Scene(
+        "a query that its callback has answered, and that is kept in a list, a global or a traceback",
+        "open until nothing refers to it: its asker waits for the whole timeout and gets a `Timeout` error",
+        "finished when the callback returns; a further answer is an error that says so. One that the "
+        "callback itself has not answered stays open, as there",
+        "it has its answer; who answers later leaves all answers to later",
+    ),
+    ("queries", "answered in a loop"): Scene(
+        "`for query in queryable:` while it waits for the next query",
+        "the loop variable keeps the last query open: its asker waits for the whole timeout",
+        "finished, if the turn of the loop has answered it; `recv()` is as there",
+        "nobody sees a loop variable as a promise of further answers",
+    ),
     ("queries", "key after drop"): Scene(
         "`query.key_expr` after `query.drop()`",
         ERROR,

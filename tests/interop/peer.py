@@ -441,14 +441,22 @@ class Node:
 
     def queryable(self, name, key, script, **options):
         described = self.sink(name, Collector(self.query))
+        holds = any(step["do"] == "hold" for step in script)
 
         def answer(query):
             described(query)
+            if holds:
+                # Whoever keeps a query to answer it again takes it out of the callback.
+                threading.Thread(target=run, args=(query,)).start()
+            else:
+                run(query)
+
+        def run(query):
             for step in map(dict, script):
                 do = step.pop("do")
                 if do == "sleep":
                     time.sleep(step["seconds"])
-                elif do == "hold":
+                elif do in ("hold", "keep"):
                     self.held.append(query)
                 elif do == "raise":
                     raise RuntimeError("the callback of a test fails on purpose")
@@ -460,7 +468,7 @@ class Node:
                         query.reply(to, data(step.pop("payload")), **self.options(step))
                     else:
                         query.reply_del(to, **self.options(step))
-            if not any(step["do"] == "hold" for step in script) and hasattr(query, "drop"):
+            if not any(step["do"] in ("hold", "keep") for step in script) and hasattr(query, "drop"):
                 query.drop()
 
         self.things[name] = self.session.declare_queryable(key, answer, **self.options(options))

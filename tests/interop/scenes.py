@@ -1,6 +1,7 @@
 """What sessions do: each scene runs on one module and notes what a program sees."""
 
 import json
+import threading
 import time
 
 from interop.harness import free_port
@@ -226,6 +227,24 @@ def queries(zenoh, note):
     note("drop twice", held[0].drop)
     note("reply after drop", lambda: held[0].reply("held", "x"))
     note("key after drop", lambda: held[0].key_expr)
+
+    def keep(query):
+        held.append(query)
+        query.reply("kept", "1")
+
+    def loop():
+        for query in asked:
+            query.reply("asked", "1")
+
+    asked = answering.declare_queryable("asked")
+    threading.Thread(target=loop, daemon=True).start()
+    answering.declare_queryable("kept", keep)
+    for key, label in (("kept", "kept after its answer"), ("asked", "answered in a loop")):
+        waiting = asking.declare_querier(key)
+        until(lambda waiting=waiting: waiting.matching_status.matching)
+        # There the timeout is now and then told of twice.
+        note(label, lambda key=key: sorted({repr(row) for row in told(asking.get(key, timeout=0.3))}))
+    asked.undeclare()
     token = zenoh.CancellationToken()
     token.cancel()
     note("cancelled", lambda: (token.is_cancelled, asking.get("q/1", cancellation_token=token))[0])

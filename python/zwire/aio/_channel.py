@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextvars
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from zwire import _zwire
 from zwire._zwire import Inbox
 from zwire.aio._context import Ready
 from zwire.aio._loops import TURNS, Door, current, deadline, left
+from zwire.aio._query import Query, back, hand
 from zwire.errors import TimedOut, UsageError
 
 if TYPE_CHECKING:
-    import weakref
     from collections.abc import Callable
 
     from zwire._zwire import _RustHandler
@@ -177,8 +178,8 @@ class Handler(Generic[T]):
     def __bool__(self) -> bool:
         return True
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> Handler[T]:
+        return self if self._wrap is None else _Loop(self)
 
     async def __anext__(self) -> T:
         # The way of a task that is behind: no waiting, nothing to prepare.
@@ -188,6 +189,39 @@ class Handler(Generic[T]):
                 self._turns -= 1
                 return item
         return await self._next(None)
+
+
+class _Loop(Handler[T]):
+    """One loop over queries: it ends the one that it gave last, if that was answered, and keeps none."""
+
+    def __init__(self, handler: Handler[T]) -> None:
+        # One door: a channel has one bell.
+        self.__dict__.update(handler.__dict__)
+        self._last: weakref.ref[Query] | None = None
+
+    def _end_turn(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            back(last(), "went-on")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        self._end_turn()
+        item = await super().__anext__()
+        if isinstance(item, Query):
+            hand(item)
+            self._last = weakref.ref(item)
+        return item
+
+    def __del__(self) -> None:
+        # It was left.
+        try:
+            self._end_turn()
+        except UsageError:
+            # Not from within its event loop, or that has ended.
+            return
 
 
 class Callback(Generic[T]):
@@ -289,6 +323,13 @@ class Server(Generic[T]):
                 await self._end()
 
     async def _call(self, item: T) -> None:
+        # Items of one kind, or a list of such, which is the program's from now on.
+        items: list[object] = item if isinstance(item, list) else [item]
+        is_asked = bool(items) and isinstance(items[0], Query)
+        queries = [weakref.ref(query) for query in items if isinstance(query, Query)] if is_asked else []
+        del items
+        for query in queries:
+            hand(query())
         try:
             result = self._callback.callback(item)
             if hasattr(result, "__await__"):
@@ -296,10 +337,12 @@ class Server(Generic[T]):
         except BaseException as error:  # one bad call does not end the subscription
             if self._reactor.ends(error):
                 raise
-            finish = getattr(item, "drop", None)
-            if finish is not None:
-                finish()
+            for query in queries:
+                back(query(), "raised")
             self._report(error)
+        else:
+            for query in queries:
+                back(query(), "returned")
 
     async def _end(self) -> None:
         self._declared = None
@@ -401,4 +444,4 @@ class Receiver(Ready, Generic[T]):
         return await self._open().recv_many(max_items, timeout)
 
     def __aiter__(self) -> Handler[T]:
-        return self._open()
+        return aiter(self._open())

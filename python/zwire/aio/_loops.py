@@ -61,6 +61,10 @@ class Reactor(ABC):
         """Whether nothing of the loop runs any more."""
 
     @abstractmethod
+    def task(self) -> object:
+        """Give the task that runs."""
+
+    @abstractmethod
     def signal(self) -> Any:  # noqa: ANN401 - a future or an event
         """Make something to wait for, once."""
 
@@ -121,6 +125,11 @@ class _Asyncio(Reactor):
     def is_closed(self) -> bool:
         loop = self._loop()
         return loop is None or loop.is_closed()
+
+    def task(self) -> object:
+        import asyncio
+
+        return asyncio.current_task()
 
     def signal(self) -> asyncio.Future[bool]:
         return self._running().create_future()
@@ -183,6 +192,9 @@ class _Trio(Reactor):
         except self._trio.RunFinishedError:
             return True
         return False
+
+    def task(self) -> object:
+        return self._trio.lowlevel.current_task()
 
     def signal(self) -> Any:  # noqa: ANN401
         return self._trio.Event()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from zwire._zwire import Pending, without_waiting
+from zwire._zwire import Pending, end_query, without_waiting
 from zwire.aio import _threads
-from zwire.aio._loops import until
+from zwire.aio._loops import current, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
+    from typing import Literal
 
     from zwire import _zwire
     from zwire._zwire import (
@@ -28,18 +29,22 @@ if TYPE_CHECKING:
     )
     from zwire.zenoh import CongestionControl, Priority, ReplyKeyExpr
 
-__all__ = ["Query"]
+__all__ = ["Query", "back", "hand"]
 
 
 class Query:
     """A question to answer, any number of times.
 
-    The asker is told that no more answers come when the query is dropped, left as a context manager, or the
-    callback that got it has come back and kept no reference.
+    The asker is told that no more answers come when the query is dropped, left as a context manager, or
+    nothing refers to it; also when the callback or the turn of a loop that got it has answered it and is
+    over, whoever keeps it. Answers of other tasks do not count for that.
     """
 
     def __init__(self, inner: _zwire.Query) -> None:
         self._inner = inner
+        # The task whose answers end it, until that has come back.
+        self._holder: object = None
+        self._answered = False
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +121,8 @@ class Query:
             await until(room)
         elif room is not None:
             await _threads.run(send, *args, **kwargs)
+        if self._holder is not None and self._holder is current().task():
+            self._answered = True
 
     async def reply(
         self,
@@ -170,3 +177,18 @@ class Query:
     def drop(self) -> None:
         """Tell the asker that no more answers come. Does nothing the second time."""
         self._inner.drop()
+
+
+def hand(query: Query | None) -> None:
+    """Note that this task hands a query to the program."""
+    if query is not None:
+        query._holder = current().task()  # noqa: SLF001 - a part of the class that programs do not see
+
+
+def back(query: Query | None, how: Literal["returned", "raised", "went-on"]) -> None:
+    """End a query that somebody keeps, if the program is back and has answered it in this task, or failed."""
+    if query is None or query._holder is None:  # noqa: SLF001
+        return
+    holder, query._holder = query._holder, None  # noqa: SLF001
+    if (query._answered or how == "raised") and holder is current().task():  # noqa: SLF001
+        end_query(query._inner, how)  # noqa: SLF001

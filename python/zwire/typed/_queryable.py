@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, UsageError
 from zwire.typed._declared import Declared
-from zwire.typed._handling import only_blocking, wrap
+from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -249,10 +249,8 @@ class Queryable(Serving[Q, R]):
         return None
 
     def __iter__(self) -> Iterator[Query[Q, R]]:
-        for raw in self._declared:
-            query = self._query(raw)
-            if query is not None:
-                yield query
+        # No generator: its frame would keep the query that it gave last.
+        return Items(iter(self._declared), lambda raw: self._query(raw) or LEFT_OUT)
 
 
 @overload

@@ -6,6 +6,7 @@
 use crate::{
     errors,
     handlers::Item,
+    open_query::{End, Handed},
     pool::{self, Pool, Task, Turn, Work},
 };
 use core::{
@@ -187,38 +188,52 @@ impl Called {
 
     fn call<T: Item>(&self, py: Python<'_>, items: &mut VecDeque<T>, life: &Life) {
         if self.batch.is_some() {
-            let list = items.drain(..).filter_map(|item| self.good(py, item.into_py(py), life));
+            let list = items.drain(..).filter_map(|item| self.good(py, item.into_py(py), None, life));
             let list: Vec<Py<PyAny>> = list.collect();
             if !list.is_empty() && !life.is_cancelled() {
+                let handed: Vec<_> = list.iter().filter_map(|item| T::handed(item.bind(py))).collect();
                 let argument = PyList::new(py, list).map(Bound::into_any);
-                self.good(py, argument.and_then(|list| call_with(&self.callback, &list)), life);
+                let result = argument.and_then(|list| call_with(&self.callback, list));
+                self.good(py, result, handed, life);
             }
             return;
         }
         for item in items.drain(..) {
             if !life.is_cancelled() {
                 let argument = item.into_py(py).map(|item| item.into_bound(py));
+                let handed = argument.as_ref().ok().and_then(T::handed);
+                let result = argument.and_then(|item| call_with(&self.callback, item));
                 // One bad item or one bad call does not end the subscription.
-                self.good(py, argument.and_then(|item| call_with(&self.callback, &item)), life);
+                self.good(py, result, handed, life);
             }
         }
     }
 
-    /// Without the error, which is counted and told.
-    fn good<R>(&self, py: Python<'_>, result: PyResult<R>, life: &Life) -> Option<R> {
-        let error = match result {
-            Ok(value) => return Some(value),
-            Err(error) => error,
-        };
-        life.errors.fetch_add(1, Ordering::Relaxed);
+    /// Without the error, which is counted and told. What was handed to the callback is back.
+    fn good<R>(
+        &self,
+        py: Python<'_>,
+        result: PyResult<R>,
+        handed: impl IntoIterator<Item = Handed>,
+        life: &Life,
+    ) -> Option<R> {
+        let result = result.map_err(|error| {
+            life.errors.fetch_add(1, Ordering::Relaxed);
+            self.tell(py, error);
+        });
+        let how = if result.is_ok() { End::Returned } else { End::Raised };
+        handed.into_iter().for_each(|query| query.back(py, how));
+        result.ok()
+    }
+
+    fn tell(&self, py: Python<'_>, error: PyErr) {
         let Some(on_error) = &self.on_error else {
             report(py, error, &self.callback);
-            return None;
+            return;
         };
-        if let Err(worse) = call_with(on_error, error.value(py)) {
+        if let Err(worse) = call_with(on_error, error.value(py).clone().into_any()) {
             report(py, worse, on_error);
         }
-        None
     }
 
     fn end(&self, py: Python<'_>) {
@@ -357,7 +372,7 @@ unsafe extern "C-unwind" {
     -> *mut ffi::PyObject;
 }
 
-fn call_with(callable: &Py<PyAny>, argument: &Bound<'_, PyAny>) -> PyResult<()> {
+fn call_with(callable: &Py<PyAny>, argument: Bound<'_, PyAny>) -> PyResult<()> {
     call(callable, &PyTuple::new(argument.py(), [argument])?)
 }
 
@@ -375,9 +390,8 @@ pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyRe
 
 /// Says what a callback has raised, through `sys.unraisablehook`.
 ///
-/// Not by printing it: that keeps the traceback in `sys.last_traceback`, and with it the query that the
-/// callback has not finished, whose asker then waits for its timeout; and it ends the process for a
-/// `SystemExit`.
+/// Not by printing it: that keeps the traceback in `sys.last_traceback`, and with it all that the callback
+/// referred to; and it ends the process for a `SystemExit`.
 fn report(py: Python<'_>, error: PyErr, callback: &Py<PyAny>) {
     error.write_unraisable(py, Some(callback.bind(py)));
 }

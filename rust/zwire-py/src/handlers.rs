@@ -5,6 +5,7 @@ use crate::{
     calling::{self, Called, Life},
     errors,
     interrupt::Interrupt,
+    open_query::{Handed, Turn},
     session::{Handle, SessionRef},
     waking::Ready,
 };
@@ -23,8 +24,16 @@ use zwire_proto::zenoh::session::GetEnd;
 
 /// Something that a queue of the engine holds and Python wants.
 pub(crate) trait Item: Weigh + Send + 'static {
+    /// Whether a program has to answer it.
+    const IS_ANSWERED: bool = false;
+
     /// The Python object.
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+
+    /// Notes that this thread hands it to a program, if it has to be answered.
+    fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
+        None
+    }
 }
 
 /// A channel with the default capacity.
@@ -415,11 +424,40 @@ pub(crate) struct Handler {
     session: Option<Weak<SessionRef>>,
     /// How the get ended whose replies these are.
     end: Option<Arc<OnceLock<GetEnd>>>,
+    turns: Turns,
+}
+
+/// Notes that an item is handed to a program, see [`Item::handed`].
+type Hand = fn(&Bound<'_, PyAny>) -> Option<Handed>;
+
+/// What a loop does with an item when it asks for the next one.
+enum Turns {
+    /// Nothing: the item ends when nothing refers to it.
+    None,
+    /// The handler is that of a queryable; each loop over it has one of its own, with the last variant.
+    Loops(Hand),
+    /// It ends the query that it gave last, if that was answered.
+    Loop(Hand, Turn),
 }
 
 impl Handler {
     pub(crate) fn new<T: Item>(queue: Arc<Queue<T>>) -> Self {
-        Self { channel: Arc::new(queue), birth: Birth::here(), session: None, end: None }
+        let turns = if T::IS_ANSWERED { Turns::Loops(T::handed) } else { Turns::None };
+        Self { channel: Arc::new(queue), birth: Birth::here(), session: None, end: None, turns }
+    }
+
+    /// For one loop.
+    pub(crate) fn iter(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let handler = slf.get();
+        let Turns::Loops(hand) = handler.turns else { return Ok(slf) };
+        let of_loop = Self {
+            channel: handler.channel.clone(),
+            birth: handler.birth,
+            session: handler.session.clone(),
+            end: handler.end.clone(),
+            turns: Turns::Loop(hand, Turn::default()),
+        };
+        Bound::new(slf.py(), of_loop)
     }
 
     /// Ends with the session.
@@ -536,12 +574,18 @@ impl Handler {
         Ok(self.channel.len())
     }
 
-    const fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __iter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        Self::iter(slf)
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.next(py)
+        let Turns::Loop(hand, turn) = &self.turns else { return self.next(py) };
+        turn.end(py);
+        let item = self.next(py)?;
+        if let Some(item) = &item {
+            turn.begin(hand(item.bind(py)));
+        }
+        Ok(item)
     }
 
     fn __bool__(&self) -> bool {

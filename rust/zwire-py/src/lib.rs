@@ -25,6 +25,7 @@ mod liveliness;
 mod log;
 mod matcher;
 mod once;
+mod open_query;
 mod parameters;
 mod pending;
 mod pool;
@@ -88,7 +89,7 @@ mod _zwire {
         pending::{Pending, Stopper, without_waiting},
         publisher::{MatchingListener, MatchingStatus, Publisher},
         querier::Querier,
-        queryable::{Query, Queryable},
+        queryable::{Query, Queryable, end_query},
         reply::{CancellationToken, Reply, ReplyError},
         sample::{PyEntityGlobalId, PySample, PySourceInfo},
         scout::{Hello, Scout, scout},

@@ -6,6 +6,7 @@ use crate::{
     encoding, enums, errors,
     handlers::{HandlerArg, Item},
     keyexpr::{self, PyKeyExpr},
+    open_query::{End, Handed, OpenQuery},
     parameters::PyParameters,
     sample::{PyEntityGlobalId, PySourceInfo},
     selector::PySelector,
@@ -14,7 +15,6 @@ use crate::{
     subscriber::Source,
     zbytes::{self, PyZBytes},
 };
-use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use std::sync::Arc;
 use zwire_engine::{Error, Query as Engine, Queue, runtime::Birth};
@@ -127,6 +127,8 @@ impl Queryable {
 }
 
 impl Item for Engine {
+    const IS_ANSWERED: bool = true;
+
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (key, parameters) = (self.key.clone(), self.parameters.clone());
         let stamps = self.stamps.clone().map(|stamps| stamps::taken(py, *stamps));
@@ -138,16 +140,20 @@ impl Item for Engine {
             body: self.body.clone(),
             attachment: self.attachment.clone(),
             stamps,
-            engine: Mutex::new(Some(Arc::new(self))),
+            open: OpenQuery::new(self),
             birth: Birth::here(),
         };
         Ok(Py::new(py, query)?.into_any())
     }
+
+    fn handed(item: &Bound<'_, PyAny>) -> Option<Handed> {
+        item.cast::<Query>().ok().map(|query| Handed::new(&query.get().open))
+    }
 }
 
 /// A question to answer, any number of times. The asker is told that no more answers come when the
-/// query is dropped, left as a context manager, or the callback that got it has returned and kept no
-/// reference.
+/// query is dropped, left as a context manager, or nothing refers to it; also when the callback or the turn of
+/// a loop that got it has answered it and is over, whoever keeps it.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Query {
     key: KeyExpr,
@@ -158,16 +164,14 @@ pub(crate) struct Query {
     attachment: Option<bytes::Bytes>,
     /// With who makes those of this session, if the clock does not.
     stamps: Option<(TsStack, Option<Arc<stamps::Callback>>)>,
-    engine: Mutex<Option<Arc<Engine>>>,
+    open: Arc<OpenQuery>,
     birth: Birth,
 }
 
 impl Query {
     fn send(&self, py: Python<'_>, body: QueryReplyBody, express: Option<bool>) -> PyResult<()> {
         self.birth.check().map_err(|error| errors::engine(py, &error))?;
-        let Some(engine) = self.engine.lock().clone() else {
-            return Err(errors::usage(py, "the query is finished"));
-        };
+        let engine = self.open.query(py)?;
         let clock = || engine.new_timestamp().map_err(|error| errors::engine(py, &error));
         let stamps = match &self.stamps {
             Some((stack, callback)) => Some(stamps::sent(py, stack.clone(), callback.as_deref(), clock)?),
@@ -177,7 +181,10 @@ impl Query {
         let mut interrupt = crate::interrupt::Interrupt::default();
         let result = py.detach(|| engine.reply(reply, &mut || interrupt.check()));
         match result {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.open.answered();
+                Ok(())
+            }
             Err(Error::Interrupted) => {
                 interrupt.raise()?;
                 Err(errors::engine(py, &Error::Interrupted))
@@ -322,9 +329,22 @@ impl Query {
 
     /// Tells the asker that no more answers come. Does nothing the second time.
     fn drop(&self, py: Python<'_>) {
-        let engine = self.engine.lock().take();
-        if let Some(engine) = engine {
-            py.detach(|| engine.finish());
-        }
+        self.open.end(py, End::Dropped);
     }
+}
+
+/// Ends a query whose callback, or turn of a loop, has come back in an event loop: `returned`, `raised` or
+/// `went-on`. Its answers say so from then on.
+#[pyfunction]
+pub(crate) fn end_query(py: Python<'_>, query: &Bound<'_, Query>, how: &str) -> PyResult<()> {
+    let how = match how {
+        "returned" => End::Returned,
+        "raised" => End::Raised,
+        "went-on" => End::LoopWentOn,
+        _ => {
+            return Err(errors::invalid(py, format!("how must be returned, raised or went-on, not {how:?}")));
+        }
+    };
+    query.get().open.end(py, how);
+    Ok(())
 }

@@ -100,7 +100,7 @@ impl<'py> Source<'py> {
 
     pub(crate) fn iter(&self) -> PyResult<Py<PyAny>> {
         match self {
-            Self::Channel(channel) => Ok(channel.clone().into_any().unbind()),
+            Self::Channel(channel) => Ok(Handler::iter(channel.clone())?.into_any().unbind()),
             Self::Own(own) => Ok(own.try_iter()?.into_any().unbind()),
         }
     }
