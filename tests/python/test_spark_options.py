@@ -31,6 +31,7 @@ def options(**given):
 
 
 def test_values_are_typed_and_case_means_nothing():
+    empty = options()
     made = options(MAXROWSPERTRIGGER="10", timeout="500ms", errors="Rows", pushdown="TRUE")
     assert made.integer("maxRowsPerTrigger") == 10
     assert options(maxoffsetspertrigger="11").integer("maxRowsPerTrigger") == 11
@@ -38,7 +39,6 @@ def test_values_are_typed_and_case_means_nothing():
     assert made.choice("errors", ("raise", "rows"), "raise") == "rows"
     assert made.flag("pushdown", default=False)
     assert "timeout" in made
-    empty = options()
     assert empty.integer("maxRowsPerTrigger") is None
     assert empty.integer("maxRowsPerTrigger", 7) == 7
     assert empty.seconds("timeout", 9.0) == 9.0
@@ -52,6 +52,15 @@ def test_values_are_typed_and_case_means_nothing():
         1.5,
         3600,
     ]
+    for text in (
+        "1735689600500",
+        "2025-01-01T00:00:00.5Z",
+        "2025-01-01T01:00:00.5+01:00",
+        "2025-01-01 00:00:00.5",
+    ):
+        assert options(timeout=text).instant("timeout") == 1_735_689_600_500_000
+    assert options(timeout="2025-01-01").instant("timeout") == 1_735_689_600_000_000
+    assert empty.instant("timeout") is None
     assert options(selectors="a/*, b/**").listed("selectors") == ["a/*", "b/**"]
     assert options(selectors='["a/*?x=1,2"]').listed("selectors") == ["a/*?x=1,2"]
     assert options(selectors=" ").listed("selectors") == []

@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import hashlib
 import json
 import lzma
 from collections import Counter
@@ -14,83 +13,11 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
 
 import zwire.spark as zs
+from truth import CAPTURES, missing, multiply, path, seen
 from zwire import capture
-
-CAPTURES = Path(__file__).resolve().parents[1] / "vectors" / "captures"
 
 # One of each kind of link, and of each thing that a decoder has to undo.
 NAMES = ["pubsub-basic", "declared-keyexpr", "query", "router", "compression", "fragmented", "old-version"]
-# The queries of the last one are answered after their time, which is no message.
-UNANSWERED = {("query", "slow/1")}
-
-PRIORITIES = {
-    "REAL_TIME": 1,
-    "INTERACTIVE_HIGH": 2,
-    "INTERACTIVE_LOW": 3,
-    "DATA_HIGH": 4,
-    "DATA": 5,
-    "DATA_LOW": 6,
-    "BACKGROUND": 7,
-}
-
-
-def path(name):
-    (found,) = CAPTURES.glob(f"zenoh-{name}.pcap*.gz")
-    return str(found)
-
-
-def bytes_of(fact, field):
-    """Payloads of more than 4,096 octets are a length and a hash in the truth."""
-    if f"{field}_sha256" in fact:
-        return fact[f"{field}_len"], fact[f"{field}_sha256"]
-    text = fact.get(f"{field}_b64")
-    return short(None if text is None else base64.b64decode(text))
-
-
-def short(value):
-    if value is None:
-        return None
-    return (len(value), hashlib.sha256(value).hexdigest()) if len(value) > 4096 else bytes(value)
-
-
-def facts(name):
-    """What was put, deleted and answered, as the applications wrote it down."""
-    found = Counter()
-    with gzip.open(CAPTURES / f"zenoh-{name}.truth.jsonl.gz", "rt") as lines:
-        for fact in map(json.loads, lines):
-            op, key = fact["op"], fact.get("key")
-            if fact.get("on_wire") is False or (name, key) in UNANSWERED:
-                continue
-            payload, encoding = bytes_of(fact, "payload"), fact.get("encoding") or "zenoh/bytes"
-            if (name, fact["peer"], encoding) == ("old-version", "A", "example/custom-type"):
-                # 1.0.0 sends an encoding of its own as the schema of the default one.
-                encoding = "zenoh/bytes;example/custom-type"
-            attachment = bytes_of(fact, "attachment")
-            if op == "put":
-                found["push", "put", key, payload, encoding, attachment, PRIORITIES[fact["priority"]]] += 1
-            elif op == "delete":
-                found["push", "del", key, None, None, attachment, PRIORITIES[fact["priority"]]] += 1
-            elif op == "reply":
-                found["response", "put", key, payload, encoding, attachment] += 1
-            elif op == "reply_del":
-                found["response", "del", key, None, None, attachment] += 1
-            elif op == "reply_err":
-                found["response", "err", payload, encoding] += 1
-    return found
-
-
-def seen(rows):
-    """The same, from rows."""
-    found = Counter()
-    for row in rows:
-        payload, attachment = short(row.payload), short(row.attachment)
-        if row.message == "push":
-            found["push", row.kind, row.key, payload, row.encoding, attachment, row.priority] += 1
-        elif row.message == "response" and row.kind == "err":
-            found["response", "err", payload, row.encoding] += 1
-        elif row.message == "response":
-            found["response", row.kind, row.key, payload, row.encoding, attachment] += 1
-    return found
 
 
 def expected(name, **options):
@@ -119,9 +46,7 @@ def test_a_column_of_contents_decodes_to_the_truth(spark):
     by_file = {name: [row for row in rows if row.file == f"file:{path(name)}"] for name in NAMES}
     assert sum(map(len, by_file.values())) == len(rows)
     for name in NAMES:
-        told = facts(name)
-        assert told, f"no facts about {name}"
-        assert told - seen(by_file[name]) == Counter(), name
+        assert missing(name, by_file[name]) == Counter(), name
         assert plain(by_file[name]) == timed(expected(name))
 
 
@@ -322,18 +247,8 @@ def test_a_port_can_be_forced(spark):
 
 def test_a_large_file_is_read_in_bounded_memory(spark, tmp_path):
     """Eight times the bulk capture, by a worker that may grow by a fraction of it."""
-    unpacked = gzip.decompress(Path(path("bulk")).read_bytes())
     large = tmp_path / "large.pcap"
-    with large.open("wb") as file:
-        file.write(unpacked[:24])
-        for copy in range(8):
-            # Between other addresses each time: 127.0.COPY.1 for both, behind Ethernet and half of IPv4.
-            packets = bytearray(unpacked[24:])
-            at = 0
-            while at < len(packets):
-                packets[at + 16 + 14 + 14] = packets[at + 16 + 14 + 18] = copy
-                at += 16 + int.from_bytes(packets[at + 8 : at + 12], "little")
-            file.write(packets)
+    multiply("bulk", 8, large)
     decode = zs.decode_partition()
 
     def measure(paths):

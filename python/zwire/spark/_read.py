@@ -158,7 +158,7 @@ def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:
     path = None
     try:
         if content is None:
-            content = path = _local(name)
+            content = path = local_path(name)
         decoder = options.open(content)
     except (DecodeError, OSError) as error:
         problem = error
@@ -198,7 +198,7 @@ def _named(batch: pa.RecordBatch, name: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, names], schema=wanted)
 
 
-def _local(name: str | None) -> str:
+def local_path(name: str | None) -> str:
     """Give the path on this machine for a path or URI, as Spark's own file sources name files."""
     if name is None:
         raise FileNotFoundError("the path is null")

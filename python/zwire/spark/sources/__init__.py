@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-MODULES = ("pyspark_zwire",)
+MODULES = ("pyspark_zwire", "pyspark_zwire_pcap")
 """Each has the class of one format as ``DefaultSource``."""
 
 

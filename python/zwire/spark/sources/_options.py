@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from zwire.errors import ConfigError
@@ -48,6 +49,8 @@ _BYTES = {
     "g": 1 << 30,
     "gb": 1 << 30,
 }
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -207,6 +210,23 @@ class Options:
             bounds = f"at least {least}" if value < least else f"at most {most}"
             raise self.error(name, f"must be {bounds}, not {value}")
         return value
+
+    def instant(self, name: str) -> int | None:
+        """Give a time as microseconds since 1970: milliseconds as Kafka has them, or as in RFC 3339.
+
+        A time without a zone is UTC.
+        """
+        found = self.text(name)
+        if found is None:
+            return None
+        if re.fullmatch(r"\s*\d{1,15}\s*", found):
+            return int(found) * 1000
+        try:
+            time = datetime.fromisoformat(found.strip())
+        except ValueError:
+            what = "milliseconds since 1970 or a time such as 2026-01-31T12:00:00Z"
+            raise self.error(name, f"must be {what}, not {found!r}") from None
+        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
     def listed(self, name: str, separator: str = ",") -> list[str]:
         """Give several texts: a JSON list, or a text with separators; none where the option is not there."""

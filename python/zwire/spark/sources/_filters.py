@@ -1,0 +1,117 @@
+"""Filters of Spark on batches of ours, with the logic of SQL: of true, false and null only true lets through.
+
+What is taken here is applied exactly, so Spark need not do it again. Whatever might differ stays with Spark:
+nested columns, values of another type than their column, nulls in a list.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from zwire.spark.schema import RowSchema
+
+_MATCHERS = {
+    "EqualTo": "equal",
+    "LessThan": "less",
+    "LessThanOrEqual": "less_equal",
+    "GreaterThan": "greater",
+    "GreaterThanOrEqual": "greater_equal",
+    "StringStartsWith": "starts_with",
+    "StringEndsWith": "ends_with",
+    "StringContains": "match_substring",
+}
+"""Functions of Arrow; the last three are for texts alone."""
+
+_PYTHON = {"string": str, "binary": bytes, "boolean": bool, "timestamp": datetime}
+_WHOLE = {"tinyint": 8, "int": 32, "bigint": 64}
+
+
+class Filters:
+    """Filters that are applied where rows are made; all of them have to let a row through."""
+
+    def __init__(self, filters: Iterable[Filter] = ()) -> None:
+        self.filters = list(filters)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give the rows that get through. The batch has every column that a filter names."""
+        for each in self.filters:
+            batch = batch.filter(_mask(each, batch))
+        return batch
+
+
+def split(filters: Iterable[Filter], rows: RowSchema) -> tuple[list[Filter], list[Filter]]:
+    """Give the filters that are exact on such rows, and those that are not."""
+    kinds = dict(rows.columns)
+    taken: list[Filter] = []
+    left: list[Filter] = []
+    for each in filters:
+        (taken if _is_exact(each, kinds) else left).append(each)
+    return taken, left
+
+
+def column_of(each: Any) -> str | None:  # noqa: ANN401 - a filter of any class
+    """Give the column that a filter is about; None if it is part of one."""
+    inner = getattr(each, "child", each)
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
+    return path[0] if len(path) == 1 else None
+
+
+def _is_exact(each: Any, kinds: dict[str, str]) -> bool:  # noqa: ANN401 - a filter of any class
+    name = type(each).__name__
+    if name == "Not":
+        return _is_exact(each.child, kinds)
+    column = column_of(each)
+    if column not in kinds:
+        return False
+    if name in ("IsNull", "IsNotNull"):
+        return True
+    kind = kinds[column]
+    if name == "In":
+        return all(_fits(value, kind) for value in each.value)
+    if name == "EqualNullSafe":
+        return _fits(each.value, kind)
+    if name not in _MATCHERS or not _fits(each.value, kind):
+        return False
+    if name.startswith("String"):
+        return kind == "string"
+    return kind != "boolean" or name == "EqualTo"
+
+
+def _fits(value: Any, kind: str) -> bool:  # noqa: ANN401 - whatever SQL compares with
+    if kind in _WHOLE:
+        bound = 1 << (_WHOLE[kind] - 1)
+        return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
+    if not isinstance(value, _PYTHON.get(kind, ())):
+        return False
+    return not isinstance(value, datetime) or value.tzinfo is not None
+
+
+def _mask(each: Any, batch: pa.RecordBatch) -> pa.Array:  # noqa: ANN401 - a filter of any class
+    """Give true, false or null for each row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    name = type(each).__name__
+    if name == "Not":
+        return pc.invert(_mask(each.child, batch))
+    column = batch.column(column_of(each))
+    if name == "IsNull":
+        return pc.is_null(column)
+    if name == "IsNotNull":
+        return pc.is_valid(column)
+    if name == "In":
+        found = pc.is_in(column, value_set=pa.array(each.value, column.type))
+        return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
+    if name.startswith("String"):
+        return getattr(pc, _MATCHERS[name])(column, each.value)
+    value = pa.scalar(each.value, column.type)
+    if name == "EqualNullSafe":
+        return pc.fill_null(pc.equal(column, value), fill_value=False)
+    return getattr(pc, _MATCHERS[name])(column, value)

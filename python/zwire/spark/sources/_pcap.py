@@ -1,0 +1,203 @@
+"""The format ``zwire.pcap``: captures as tables, a row for each message, decoded where the partitions are."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from zwire.spark import schema as rows
+from zwire.spark._read import Capture, decode_options, read
+from zwire.spark._secrets import fetch
+from zwire.spark.sources._files import FILES, listed, packed
+from zwire.spark.sources._filters import Filters, column_of, split
+from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._rows import chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._read import OnBadCapture
+    from zwire.spark.schema import RowSchema
+    from zwire.spark.sources._files import File
+    from zwire.zenoh import KeyExpr
+
+NAME = "zwire.pcap"
+
+KNOWN = (
+    Option("columns"),
+    Option("endingTimestamp"),
+    Option("errors"),
+    Option("keyexprs", "keyexpr"),
+    Option("keys"),
+    Option("kinds", "kind"),
+    Option("messages", "message"),
+    Option("ports"),
+    Option("pushdown"),
+    Option("startingTimestamp"),
+    *FILES,
+)
+
+
+class PcapDataSource(DataSource):
+    """Captures as a table: see the guide for its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Check the options, and give the columns that they ask for."""
+        options = Options(NAME, self.options, KNOWN)
+        listed(options)
+        Wanted(options)
+        _ports(options)
+        _errors(options)
+        options.secret("keys")
+        options.flag("pushdown", default=False)
+        return options.columns(rows.DECODE).spark()
+
+    def reader(self, schema: StructType) -> PcapReader:
+        """Give what reads the captures."""
+        options = Options(NAME, self.options, KNOWN)
+        kind = PushingPcapReader if options.flag("pushdown", default=False) else PcapReader
+        return kind(options, chosen(NAME, rows.DECODE, schema))
+
+
+def _ports(options: Options) -> tuple[int, ...]:
+    ports = options.listed("ports")
+    if not all(port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16 for port in ports):
+        raise options.error("ports", f"must be numbers of 1 to 65535, not {', '.join(ports)!r}")
+    return tuple(map(int, ports))
+
+
+def _errors(options: Options) -> OnBadCapture:
+    return cast("OnBadCapture", options.choice("errors", ("rows", "raise"), "rows"))
+
+
+class Wanted:
+    """The rows that options ask for. What could not be decoded is always wanted."""
+
+    def __init__(self, options: Options) -> None:
+        from zwire.zenoh import KeyExpr
+
+        self.start = options.instant("startingTimestamp")
+        self.stop = options.instant("endingTimestamp")
+        self.messages = options.listed("messages")
+        self.kinds = options.listed("kinds")
+        self.keyexprs = options.listed("keyexprs")
+        for expression in self.keyexprs:
+            try:
+                KeyExpr(expression)
+            except ValueError as error:
+                raise options.error("keyexprs", f"has {expression!r}: {error}") from None
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give the rows that are wanted."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        masks = []
+        ts = batch.column("ts")
+        if self.start is not None:
+            masks.append(pc.greater_equal(ts, pa.scalar(self.start, pa.int64()).cast(ts.type)))
+        if self.stop is not None:
+            masks.append(pc.less(ts, pa.scalar(self.stop, pa.int64()).cast(ts.type)))
+        for name, values in (("message", self.messages), ("kind", self.kinds)):
+            if values:
+                masks.append(pc.is_in(batch.column(name), value_set=pa.array(values, pa.string())))
+        if self.keyexprs:
+            masks.append(self._has_key(batch.column("key")))
+        if not masks:
+            return batch
+        kept = pc.equal(batch.column("message"), "error")
+        return batch.filter(pc.or_kleene(kept, functools.reduce(pc.and_kleene, masks)))
+
+    def _has_key(self, keys: pa.Array) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from zwire.zenoh import KeyExpr
+
+        asked = [KeyExpr(expression) for expression in self.keyexprs]
+        # There are few keys beside the rows, and each is matched once.
+        packed = keys.dictionary_encode()
+        fits = [_matches(asked, key) for key in packed.dictionary.to_pylist()]
+        return pc.take(pa.array(fits, pa.bool_()), packed.indices)
+
+
+def _matches(asked: list[KeyExpr], key: str) -> bool:
+    """Whether a key is asked for; in a capture it may be no key expression at all."""
+    try:
+        return any(expression.intersects(key) for expression in asked)
+    except ValueError:
+        return False
+
+
+class Captures(InputPartition):
+    """Paths of captures; one of them is never cut, since a session is understood from its beginning."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(paths)
+        self.paths = paths
+
+
+class PcapReader(DataSourceReader):
+    """Decodes the captures of each partition in bounded memory, whatever their size."""
+
+    def __init__(self, options: Options, columns: RowSchema) -> None:
+        self.options = options
+        self.columns = columns
+        self.wanted = Wanted(options)
+        self.filters = Filters()
+        self.keys = options.secret("keys")
+
+    def _files(self) -> list[File]:
+        return listed(self.options)
+
+    def partitions(self) -> list[InputPartition]:
+        """Spread the files that are there now."""
+        return [Captures(paths) for paths in packed(self._files(), self.options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode; what no filter takes out goes to Spark."""
+        # Where there is no file Spark makes a partition of its own.
+        paths = partition.paths if isinstance(partition, Captures) else []
+        keys = [] if self.keys is None else fetch(f"{NAME}: keys", self.keys).split()
+        made = decode_options(ports=_ports(self.options), errors=_errors(self.options), keys=keys)
+        for batch in read(made, (Capture(path, None) for path in paths)):
+            kept = self.filters.apply(self.wanted.apply(batch))
+            if kept.num_rows:
+                yield kept.select(self.columns.names)
+
+
+class PushingPcapReader(PcapReader):
+    """The same, and takes the filters that it can apply itself, so that fewer rows go through Spark.
+
+    Files that a filter on ``file`` leaves out are not opened.
+
+    Spark 4.1 to 4.3 keeps what it has pushed down with the DataFrame that ``load()`` gave, and uses it for
+    the next query of that DataFrame as well, whatever the filters of that are. So it is off by default, the
+    guide warns of it, and options do the same without that.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
+        """Take what is exact here, and give the rest back."""
+        taken, left = split(filters, self.columns)
+        self.filters = Filters(taken)
+        return left
+
+    def _files(self) -> list[File]:
+        import pyarrow as pa
+
+        files = super()._files()
+        about = Filters(each for each in self.filters.filters if column_of(each) == "file")
+        names = pa.RecordBatch.from_pydict({"file": pa.array([file.path for file in files], pa.string())})
+        kept = set(about.apply(names).column("file").to_pylist())
+        return [file for file in files if file.path in kept]

@@ -1,0 +1,276 @@
+"""Captures as a table: what the applications said, whatever filter Spark hands over, in bounded memory."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections import Counter, namedtuple
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import functions as f
+
+import truth
+import zwire.spark as zs
+from truth import ALL, CAPTURES, missing, path
+from zwire import capture
+from zwire.spark.sources import _files, _filters, _pcap
+
+HERE = str(CAPTURES)
+
+
+@pytest.fixture
+def pushing(spark):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield spark
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def read(spark, **options):
+    return spark.read.format("zwire.pcap").options(**options)
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory):
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text("\n".join(key for name in ALL for key in truth.keys(name)))
+    return f"file:{file}"
+
+
+def test_every_capture_says_what_its_applications_said(spark, secrets):
+    assert len(ALL) > 20
+    # More than is compared with the truth of 100,000 rows would only take time.
+    columns = "message,protocol,kind,key,payload,encoding,attachment,priority,peer,group,content,file"
+    frame = read(spark, keys=secrets, columns=columns, minPartitions=2).load(f"{HERE}/*.pcap*.gz")
+    by_file = {}
+    table = frame.toArrow()
+    make = namedtuple("Row", table.column_names)  # noqa: PYI024 - the columns are those of the table
+    for row in map(make, *table.to_pydict().values()):
+        by_file.setdefault(row.file, []).append(row)
+    assert set(by_file) == {path(name) for name in ALL}
+    for name in ALL:
+        assert missing(name, by_file[path(name)]) == Counter(), name
+
+
+def test_all_columns_are_those_of_the_decoder(spark):
+    names = ["query", "router", "zre-v2-chat", "zmtp-null"]
+    frame = read(spark).load([path(name) for name in names])
+    assert frame.schema == zs.schema.DECODE.spark()
+    found = {}
+    for row in frame.toArrow().to_pylist():
+        found.setdefault(row.pop("file"), []).append(row)
+    for name in names:
+        batches = [pa.record_batch(batch) for batch in capture.decode(path(name))]
+        assert found[path(name)] == pa.Table.from_batches(batches).to_pylist(), name
+
+
+FILTERS = [
+    "key = '{a}' or priority is null",  # stays with Spark
+    "not (key = '{a}') and not (priority >= 6)",
+    "not (key <=> '{a}') and key not in ('{b}')",
+    "key <=> null and message != 'push'",
+    "key in ('{a}', '{b}') and priority in (1, 5) and not express",
+    "key not in ('{a}', null)",
+    "key > '{b}' and key <= 'x' and key like '%o%' and not (key like '%e')",
+    "size(content) > 0",
+    "sn > 100 and sn < 4000000000 and payload > x'40' and payload != x'41'",
+    "ts >= timestamp'{middle}' and file like '%query%'",
+    "ts < timestamp'{middle}' and ts > timestamp_ntz'2020-01-01'",
+    "file not like '%query%' and kind = 'put' and length(payload) > 10",
+]
+
+
+def test_filters_that_are_taken_are_exact(pushing):
+    """Each filter once in Spark and once here, on the same rows."""
+    names = ["query", "pubsub-basic", "zre-v2-chat"]
+    paths = [path(name) for name in names]
+    rows = read(pushing).load(paths).cache()
+    a, b, *_ = sorted(row.key for row in rows.select("key").distinct().collect() if row.key)
+    middle = rows.agg(f.percentile_approx("ts", 0.5)).first()[0]
+    filters = [text.format(a=a, b=b, middle=middle, file=paths[0]) for text in FILTERS]
+    totals = ("count(*)", "bit_xor(xxhash64(ts, src, sn, key))")
+    wanted = rows.selectExpr(
+        [f"{total} filter (where {each})" for each in filters for total in totals]
+    ).first()
+    for number, each in enumerate(filters):
+        whole = read(pushing, pushdown="true", minPartitions=1).load(paths)
+        found = whole.where(each).selectExpr(*totals).first()
+        assert tuple(found) == tuple(wanted[2 * number : 2 * number + 2]), each
+    assert len(set(wanted)) > 12, "most of them let the same rows through"
+    rows.unpersist()
+
+
+def test_the_guide_still_has_to_warn_of_push_down(pushing):
+    """Spark uses what it has pushed down for other queries of the same DataFrame, too."""
+    frame = read(pushing, pushdown="true").load(path("query"))
+    assert frame.where("message = 'request'").count() < 181
+    assert frame.count() < 181, "Spark has mended it: so may the guide"
+
+
+def test_options_filter_without_push_down(spark):
+    rows = read(spark).load(path("query")).cache()
+    middle = rows.agg(f.percentile_approx("ts", 0.5)).first()[0]
+    key = rows.where("message = 'response' and kind = 'put'").first().key
+    stamp = middle.astimezone(UTC).isoformat()
+    for options, where in (
+        ({"keyexpr": f"{key}, no/such", "message": "response"}, f"key = '{key}' and message = 'response'"),
+        ({"keyexprs": f"{key.partition('/')[0]}/**"}, f"key like '{key.partition('/')[0]}/%'"),
+        ({"messages": "push,response", "kinds": "put"}, "message in ('push', 'response') and kind = 'put'"),
+        ({"startingTimestamp": stamp, "message": "request"}, f"ts >= '{middle}' and message = 'request'"),
+        ({"endingTimestamp": stamp}, f"ts < '{middle}'"),
+        ({"endingTimestamp": "1000"}, "false"),
+    ):
+        assert read(spark, **options).load(path("query")).collect() == rows.where(where).collect(), options
+    assert 0 < rows.where(f"ts < '{middle}'").count() < 181
+    rows.unpersist()
+
+
+def test_options_never_hide_what_could_not_be_decoded(spark, tmp_path):
+    (tmp_path / "bad.pcap").write_bytes(b"no capture at all")
+    frame = read(spark, keyexpr="a/*", messages="push", startingTimestamp="2026-01-01").load(str(tmp_path))
+    assert frame.first().message == "error"
+
+
+def pushed(frame):
+    """What of the filters Spark still does, as the plan says."""
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    return [line for line in plan.splitlines() if "Filter " in line]
+
+
+def test_what_is_taken_is_not_done_again(pushing):
+    frame = read(pushing, pushdown="true").load(path("query"))
+    taken = (
+        "ts > timestamp'2020-01-01' and key like 'a%' and message = 'push' and kind = 'put' and priority = 5"
+    )
+    assert pushed(frame.where(taken)) == []
+    assert pushed(frame.where("length(key) > 3")) != []
+    assert pushed(read(pushing).load(path("query")).where(taken)) != []
+
+
+def test_columns_that_are_nested_or_of_other_types_are_left():
+    from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
+
+    rows = zs.schema.DECODE
+    left = [
+        EqualTo(("headers", "x"), "1"),
+        EqualTo(("key",), 7),
+        EqualTo(("priority",), True),
+        EqualTo(("priority",), 300),
+        EqualTo(("ts",), datetime(2026, 1, 1)),  # noqa: DTZ001 - without a zone, as TIMESTAMP_NTZ is
+        In(("key",), ("a", None)),
+        StringStartsWith(("payload",), "a"),
+        GreaterThan(("express",), False),
+        EqualTo(("colour",), "red"),
+        Not(EqualTo(("key",), None)),
+    ]
+    taken = [EqualTo(("ts",), datetime(2026, 1, 1, tzinfo=UTC)), Not(In(("key",), ("a", "b")))]
+    assert _filters.split([*left, *taken], rows) == (taken, left)
+    assert pickle.loads(pickle.dumps(_filters.Filters(taken))).filters == taken
+
+
+def test_a_filter_on_files_opens_no_others(pushing, tmp_path):
+    good = tmp_path / "good.pcap.gz"
+    shutil.copy(path("query"), good)
+    (tmp_path / "bad.pcap").write_bytes(b"no capture at all")
+    frame = read(pushing, pushdown="true", errors="raise").load(str(tmp_path))
+    assert frame.where(f"file = '{good}'").count() == 181
+    assert frame.where("file = 'elsewhere'").count() == 0
+    with pytest.raises(PythonException, match="capture file magic"):
+        frame.where("key is not null").count()
+
+
+def test_no_bad_file_ends_a_job(spark, tmp_path):
+    shutil.copy(path("query"), tmp_path / "a.pcap.gz")
+    (tmp_path / "bad.pcap").write_bytes(b"no capture at all")
+    (tmp_path / "_hidden").write_bytes(b"no capture at all")
+    (tmp_path / "empty").mkdir()
+    rows = read(spark).load(str(tmp_path)).collect()
+    assert len(rows) == 182
+    (bad,) = [row for row in rows if row.message == "error"]
+    assert bad.error == f"{tmp_path}/bad.pcap: capture file magic: illegal value 1852776547 at offset 0"
+    assert read(spark).load(f"file:{tmp_path}/a.pcap.gz").count() == 181
+    assert read(spark).load(str(tmp_path / "empty")).count() == 0
+
+
+def test_files_are_found_and_packed(tmp_path):
+    for name, size in (("a.pcap", 10), ("b.pcapng", 20), ("c.txt", 30), (".d.pcap", 40)):
+        (tmp_path / name).write_bytes(bytes(size))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "e.pcap").write_bytes(bytes(50))
+
+    def found(**options):
+        given = {"path": str(tmp_path), **options}
+        return [
+            (os.path.relpath(file.path, tmp_path), file.size)
+            for file in _files.listed(_pcap.Options("test", given, _pcap.KNOWN))
+        ]
+
+    assert found() == [("a.pcap", 10), ("b.pcapng", 20), ("c.txt", 30)]
+    assert found(pathGlobFilter="*.pcap*") == [("a.pcap", 10), ("b.pcapng", 20)]
+    assert found(recursiveFileLookup="true", pathGlobFilter="*.pcap") == [("a.pcap", 10), ("deep/e.pcap", 50)]
+    assert found(path=f"{tmp_path}/**/*.pcap") == [("a.pcap", 10), ("deep/e.pcap", 50)]
+    assert found(path=f"{tmp_path}/a*", paths=f'["{tmp_path}/b.pcapng"]') == [
+        ("a.pcap", 10),
+        ("b.pcapng", 20),
+    ]
+
+    def packed(sizes, **options):
+        files = [_files.File(str(number), size) for number, size in enumerate(sizes)]
+        return _files.packed(files, _pcap.Options("test", options, _pcap.KNOWN))
+
+    mib = 1 << 20
+    assert [len(part) for part in packed([mib] * 100, minPartitions="1")] == [25, 25, 25, 25]
+    assert len(packed([mib] * 100, minPartitions="10")) == 10
+    assert len(packed([mib] * 3, minPartitions="10")) == 3
+    assert packed([1, 4096 * mib, 2], minPartitions="1") == [["1"], ["2", "0"]]
+    assert packed([]) == []
+    assert len(packed([64 * mib] * 4, minPartitions="1", maxPartitionBytes="64m")) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "problem"),
+    [
+        (None, {}, "'path' is missing"),
+        ("/no/such/file", {}, "no such file or folder"),
+        ("s3://bucket/x.pcap", {}, "local paths"),
+        (HERE, {"port": "7447"}, "did you mean 'ports'"),
+        (HERE, {"keyexpr": "a//b"}, "'a//b': a key expression has no empty chunk"),
+        (HERE, {"startingTimestamp": "now"}, "milliseconds since 1970 or a time such as"),
+        (HERE, {"ports": "70000"}, "numbers of 1 to 65535"),
+        (HERE, {"keys": "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"}, "env:NAME"),
+        (HERE, {"columns": "colour"}, "column 'colour' is not one of"),
+        (HERE, {"endpoints": "tcp/x:1"}, "unknown option 'endpoints'"),
+    ],
+)
+def test_wrong_options_are_said_when_loading(spark, given, options, problem):
+    source = _pcap.PcapDataSource({**options, **({} if given is None else {"path": given})})
+    with pytest.raises(ValueError, match=problem):
+        source.schema()
+    if given == "/no/such/file":
+        with pytest.raises(AnalysisException, match=problem):
+            read(spark, **options).load(given)
+
+
+def test_a_large_capture_needs_no_more_memory_than_a_small_one(tmp_path):
+    large = tmp_path / "large.pcap"
+    truth.multiply("bulk", 8, large)
+    assert large.stat().st_size > 80 << 20
+    script = """
+import resource, sys
+from zwire.spark import schema
+from zwire.spark.sources import _pcap
+def rows(path):
+    reader = _pcap.PcapDataSource({"path": path}).reader(schema.DECODE.spark())
+    return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+rows(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(rows(sys.argv[2]), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    command = [sys.executable, "-c", script, path("query"), str(large)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    rows, grown = map(int, out.split())
+    assert rows == 8 * 100_011
+    assert grown < 40 << 10, f"the reader has grown by {grown} KiB"
