@@ -90,7 +90,7 @@ demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two mi
 # ---- Testing ----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: check-tools lint test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
+test: check-tools lint docs-html test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
 	@echo "== all tests passed"
 
 .PHONY: test-rust
@@ -190,10 +190,13 @@ bench-smoke: ext
 # ---- Giving away ------------------------------------------------------------------------------------
 
 .PHONY: docs
-docs: ext ## HTML documentation in docs/_build/html and target/doc, warnings are errors
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+docs: docs-html ## HTML documentation in docs/_build/html and target/doc, warnings are errors
 	PYO3_PYTHON=$(BIN)/python RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
 	@echo "docs/_build/html/index.html"
+
+.PHONY: docs-html
+docs-html: ext
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 
 .PHONY: wheel
 wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tried in a clean environment

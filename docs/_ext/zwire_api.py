@@ -202,7 +202,9 @@ class _Types(ast.NodeTransformer):
             return ast.Name(f"~{place}")
         if isinstance(getattr(builtins, node.id, None), type):
             return ast.Name(f"~builtins.{node.id}")  # `bytes` alone might be a property of ours
-        return ast.Name(_SHOWN.get(node.id, node.id.lstrip("_")))
+        shown = _SHOWN.get(node.id, node.id.lstrip("_"))
+        # A path that leads nowhere: the name alone would be one of that name elsewhere.
+        return ast.Name(f"~private.{shown}" if found else shown)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         # `zenoh.Session`, where `zenoh` is an imported module.
