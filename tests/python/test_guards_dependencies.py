@@ -15,11 +15,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("zwire-proto", "zwire-engine", "zwire-py")
+PRODUCT = ("zwire-proto", "zwire-engine", "zwire-spool", "zwire-py")
 
 # Runtimes, sockets, randomness and Python: what the crate of bytes and rules must not be able to reach.
 NOT_IN_PROTO = re.compile(
     r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|getrandom|fastrand|pyo3.*|zwire-engine|zwire-py"
+)
+# Files and rules, but no protocols either; `getrandom` comes with the hasher of Arrow.
+NOT_IN_SPOOL = re.compile(
+    r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|fastrand|quinn.*|rustls.*|pyo3.*|zwire-.*"
 )
 # The wire code is ours.
 NOT_IN_PRODUCT = re.compile(r"zenoh.*|zmq.*|zeromq.*|rzmq|libzmq.*|libsodium.*|sodiumoxide")
@@ -76,6 +80,12 @@ def test_the_engine_reaches_no_python():
     tree = dependencies("zwire-engine")
     assert {"zwire-proto", "tokio"} <= tree, "the guard has read the wrong tree"
     assert forbidden(tree, re.compile(r"pyo3.*|zwire-py")) == []
+
+
+def test_the_spool_reaches_no_socket_no_randomness_no_protocol_and_no_python():
+    tree = dependencies("zwire-spool")
+    assert {"arrow-ipc", "crc32c"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, NOT_IN_SPOOL) == []
 
 
 @pytest.mark.parametrize("crate", PRODUCT)

@@ -1,0 +1,278 @@
+//! A block: some rows as one record batch message of Arrow, whose body ends with octets of our own.
+//!
+//! ```text
+//! ffffffff | length | message | padding | body: buffers | padding | trailer
+//!
+//! trailer, 64 octets, little endian:
+//!  0  "ZWIRBLK1"      8  length of the block   16  offset of its first row   24  rows   28  epoch
+//! 32  least recv_ts  40  greatest recv_ts      48  shard   52  0 0 0 0 0 0 0 0   60  crc32c of all before
+//! ```
+//!
+//! No buffer of the message refers to the trailer, so readers of Arrow never see it. Body and block are
+//! multiples of 64 octets long, and bodies begin at such in the file.
+
+use crate::{
+    column::{Buffer, ColumnBuilder, Node, Refused, Value},
+    error::{Error, Result},
+    head::CONTINUATION,
+    layout::{Kind, Layout, Shard},
+};
+use arrow_ipc::{
+    Buffer as BufferEntry, FieldNode, MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
+};
+use flatbuffers::FlatBufferBuilder;
+use std::io::IoSlice;
+
+/// What a block ends with.
+pub(crate) const TRAILER: usize = 64;
+const MARK: &[u8; 8] = b"ZWIRBLK1";
+
+/// What the end of a block says of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trailer {
+    /// Octets of the whole block.
+    pub len: u64,
+    /// The offset of its first row.
+    pub first: u64,
+    /// How many rows it has; at least one.
+    pub rows: u32,
+    /// The epoch that it was written in.
+    pub epoch: u32,
+    /// The least receive time of its rows, in microseconds since 1970.
+    pub min_time: i64,
+    /// The greatest.
+    pub max_time: i64,
+    /// The shard, as files have it.
+    pub(crate) shard: u32,
+    /// The checksum of everything before.
+    pub(crate) crc: u32,
+}
+
+impl Trailer {
+    /// All but the checksum.
+    fn encode(&self) -> [u8; TRAILER - 4] {
+        let mut out = [0; TRAILER - 4];
+        out[..8].copy_from_slice(MARK);
+        out[8..16].copy_from_slice(&self.len.to_le_bytes());
+        out[16..24].copy_from_slice(&self.first.to_le_bytes());
+        out[24..28].copy_from_slice(&self.rows.to_le_bytes());
+        out[28..32].copy_from_slice(&self.epoch.to_le_bytes());
+        out[32..40].copy_from_slice(&self.min_time.to_le_bytes());
+        out[40..48].copy_from_slice(&self.max_time.to_le_bytes());
+        out[48..52].copy_from_slice(&self.shard.to_le_bytes());
+        out
+    }
+
+    /// What the last 64 octets of a block say; nothing of it is verified but the mark.
+    pub(crate) fn decode(octets: &[u8; TRAILER]) -> Option<Self> {
+        let u32_at =
+            |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        (octets[..8] == *MARK).then(|| Self {
+            len: u64_at(8),
+            first: u64_at(16),
+            rows: u32_at(24),
+            epoch: u32_at(28),
+            min_time: u64_at(32).cast_signed(),
+            max_time: u64_at(40).cast_signed(),
+            shard: u32_at(48),
+            crc: u32_at(60),
+        })
+    }
+
+    /// The offset behind its last row.
+    pub const fn end(&self) -> u64 {
+        self.first.saturating_add(self.rows as u64)
+    }
+}
+
+/// Verifies a whole block; what its trailer says, or what is wrong.
+pub(crate) fn verify(block: &[u8], shard: Shard) -> core::result::Result<Trailer, String> {
+    let (before, last) = block.split_last_chunk::<TRAILER>().ok_or("a block without a trailer")?;
+    let trailer = Trailer::decode(last).ok_or("a block without a trailer")?;
+    let (covered, _) = block.split_at(before.len() + TRAILER - 4);
+    let crc = crc32c::crc32c(covered);
+    if crc != trailer.crc {
+        return Err(format!("the checksum of a block is {crc:08x} and should be {:08x}", trailer.crc));
+    }
+    if trailer.len != block.len() as u64 {
+        return Err(format!("a block of {} octets says that it has {}", block.len(), trailer.len));
+    }
+    if trailer.shard != shard.code() {
+        return Err("a block of another shard".to_owned());
+    }
+    if trailer.rows == 0 {
+        return Err("a block without rows".to_owned());
+    }
+    Ok(trailer)
+}
+
+/// A block that grows row by row. Its memory is kept from one block to the next.
+pub struct BlockBuilder {
+    shard: Shard,
+    names: Vec<&'static str>,
+    columns: Vec<ColumnBuilder>,
+    /// Which column has the offset, if rows know theirs.
+    offset: Option<usize>,
+    time: usize,
+    rows: u32,
+    min_time: i64,
+    max_time: i64,
+    bytes: usize,
+    /// Message and padding.
+    head: Vec<u8>,
+    /// Padding and trailer.
+    tail: Vec<u8>,
+    message: FlatBufferBuilder<'static>,
+}
+
+impl BlockBuilder {
+    /// Without rows.
+    pub fn new(shard: Shard, layout: &Layout) -> Self {
+        Self {
+            shard,
+            names: layout.columns.iter().map(|column| column.name).collect(),
+            columns: layout.columns.iter().map(|column| ColumnBuilder::new(column.kind)).collect(),
+            offset: layout.position("offset").filter(|_| layout.table.placed),
+            time: layout.position("recv_ts").unwrap_or(usize::MAX),
+            rows: 0,
+            min_time: i64::MAX,
+            max_time: i64::MIN,
+            bytes: 0,
+            head: Vec::new(),
+            tail: Vec::new(),
+            message: FlatBufferBuilder::new(),
+        }
+    }
+
+    /// Rows so far.
+    pub const fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// About how many octets they are.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends a row: one value for each column of the layout; that of `offset` is taken from `offset`
+    /// where rows know theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Row`]; nothing of the row is kept then.
+    pub fn push(&mut self, row: &[Value<'_>], offset: u64) -> Result<()> {
+        if row.len() != self.columns.len() {
+            return Err(Error::Usage(format!("a row of {} values, not {}", row.len(), self.columns.len())));
+        }
+        let own = Value::Int(offset.cast_signed());
+        let value = |index: usize| if Some(index) == self.offset { &own } else { &row[index] };
+        for (index, column) in self.columns.iter().enumerate() {
+            column.check(value(index)).map_err(|refused| Error::Row {
+                shard: self.shard,
+                column: self.names[index],
+                problem: match refused {
+                    Refused::Kind => format!("does not take {:?}", value(index)),
+                    Refused::TooLarge => "a block has less than 2 GiB in one column".to_owned(),
+                },
+            })?;
+        }
+        let Some(Value::Int(time)) = row.get(self.time).copied() else {
+            let problem = "every row has a receive time".to_owned();
+            return Err(Error::Row { shard: self.shard, column: "recv_ts", problem });
+        };
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            let value = if Some(index) == self.offset { &own } else { &row[index] };
+            self.bytes += column.push(value);
+        }
+        self.min_time = self.min_time.min(time);
+        self.max_time = self.max_time.max(time);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.columns.iter_mut().for_each(ColumnBuilder::clear);
+        self.rows = 0;
+        self.bytes = 0;
+        self.min_time = i64::MAX;
+        self.max_time = i64::MIN;
+    }
+
+    /// Makes the block of the rows; [`Self::slices`] has its octets afterwards. Also how long head and
+    /// padding are, as Arrow's footer wants to know.
+    pub(crate) fn encode(&mut self, first: u64, epoch: u32) -> (Trailer, u32) {
+        let (mut nodes, mut buffers, mut body) = (Vec::new(), Vec::new(), 0);
+        for column in &self.columns {
+            column.describe(&mut nodes, &mut buffers, &mut body);
+        }
+        let body_len = (body + TRAILER).next_multiple_of(64);
+        self.encode_head(&nodes, &buffers, body_len);
+        let mut trailer = Trailer {
+            len: (self.head.len() + body_len) as u64,
+            first,
+            rows: self.rows,
+            epoch,
+            min_time: self.min_time,
+            max_time: self.max_time,
+            shard: self.shard.code(),
+            crc: 0,
+        };
+        self.tail.clear();
+        self.tail.resize(body_len - body - TRAILER, 0);
+        self.tail.extend_from_slice(&trailer.encode());
+        let mut slices = Vec::new();
+        self.slices(&mut slices);
+        trailer.crc = slices.iter().fold(0, |crc, slice| crc32c::crc32c_append(crc, slice));
+        drop(slices);
+        self.tail.extend_from_slice(&trailer.crc.to_le_bytes());
+        (trailer, self.head.len() as u32)
+    }
+
+    fn encode_head(&mut self, nodes: &[Node], buffers: &[Buffer], body_len: usize) {
+        let nodes: Vec<_> = nodes.iter().map(|node| FieldNode::new(node.rows, node.nulls)).collect();
+        let buffers: Vec<_> = buffers.iter().map(|b| BufferEntry::new(b.at, b.len)).collect();
+        let builder = &mut self.message;
+        builder.reset();
+        let nodes = builder.create_vector(&nodes);
+        let buffers = builder.create_vector(&buffers);
+        let mut batch = RecordBatchBuilder::new(builder);
+        batch.add_length(i64::from(self.rows));
+        batch.add_nodes(nodes);
+        batch.add_buffers(buffers);
+        let batch = batch.finish();
+        let mut message = MessageBuilder::new(builder);
+        message.add_version(MetadataVersion::V5);
+        message.add_header_type(MessageHeader::RecordBatch);
+        message.add_header(batch.as_union_value());
+        message.add_bodyLength(body_len as i64);
+        let message = message.finish();
+        builder.finish(message, None);
+        let message = builder.finished_data();
+
+        let len = (8 + message.len()).next_multiple_of(64);
+        self.head.clear();
+        self.head.extend_from_slice(&CONTINUATION);
+        self.head.extend_from_slice(&((len - 8) as u32).to_le_bytes());
+        self.head.extend_from_slice(message);
+        self.head.resize(len, 0);
+    }
+
+    /// All octets of the block that [`Self::encode`] has made.
+    pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
+        out.push(IoSlice::new(&self.head));
+        self.columns.iter().for_each(|column| column.slices(out));
+        out.push(IoSlice::new(&self.tail));
+    }
+}
+
+/// How many entries for nodes and buffers columns of a kind have in a block's head.
+pub(crate) const fn entries(kind: Kind) -> (usize, usize) {
+    match kind {
+        Kind::Text | Kind::Bytes => (1, 3),
+        Kind::BytesList => (2, 5),
+        Kind::TextMap => (4, 9),
+        _ => (1, 2),
+    }
+}

@@ -1,0 +1,326 @@
+//! Columns while they grow, already in the form in which Arrow keeps them.
+
+use crate::layout::Kind;
+use bytes::Bytes;
+use std::io::IoSlice;
+
+/// From here on a byte string is not copied into its column: the column refers to it until it is on disk.
+/// A slice costs the kernel about as much as copying so many bytes costs us.
+const SHARED_BYTES: usize = 4 << 10;
+
+/// What one column holds in one row.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// Nothing.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A number, or microseconds since 1970; cut to the width of the column.
+    Int(i64),
+    /// Text.
+    Text(&'a str),
+    /// Bytes, which are copied.
+    Bytes(&'a [u8]),
+    /// Bytes that need not be copied.
+    Shared(&'a Bytes),
+    /// Several byte strings.
+    List(&'a [Bytes]),
+    /// Names with values.
+    Map(&'a [(&'a str, &'a str)]),
+}
+
+impl<'a, T> From<Option<T>> for Value<'a>
+where
+    T: Into<Value<'a>>,
+{
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(value: &'a [u8]) -> Self {
+        Self::Bytes(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a> From<&'a Bytes> for Value<'a> {
+    fn from(value: &'a Bytes) -> Self {
+        Self::Shared(value)
+    }
+}
+
+/// Bytes of which the large ones stay where they are.
+#[derive(Default)]
+struct Rope {
+    copied: Vec<u8>,
+    /// Pieces, and how much was copied before each.
+    shared: Vec<(usize, Bytes)>,
+    len: usize,
+}
+
+impl Rope {
+    fn push(&mut self, bytes: &[u8]) -> usize {
+        self.copied.extend_from_slice(bytes);
+        self.len += bytes.len();
+        bytes.len()
+    }
+
+    fn push_shared(&mut self, bytes: &Bytes) -> usize {
+        if bytes.len() < SHARED_BYTES {
+            return self.push(bytes);
+        }
+        self.shared.push((self.copied.len(), bytes.clone()));
+        self.len += bytes.len();
+        bytes.len()
+    }
+
+    fn clear(&mut self) {
+        self.copied.clear();
+        self.shared.clear();
+        self.len = 0;
+    }
+
+    fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
+        let mut from = 0;
+        for (at, bytes) in &self.shared {
+            push_slice(out, &self.copied[from..*at]);
+            push_slice(out, bytes);
+            from = *at;
+        }
+        push_slice(out, &self.copied[from..]);
+    }
+}
+
+fn push_slice<'a>(out: &mut Vec<IoSlice<'a>>, bytes: &'a [u8]) {
+    if !bytes.is_empty() {
+        out.push(IoSlice::new(bytes));
+    }
+}
+
+/// Behind each buffer, up to the next multiple of eight.
+static PADDING: [u8; 8] = [0; 8];
+
+/// A buffer of the body: where it begins, and how long it is without padding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Buffer {
+    pub(crate) at: i64,
+    pub(crate) len: i64,
+}
+
+/// Rows and nulls of a column, as the head of a block lists them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Node {
+    pub(crate) rows: i64,
+    pub(crate) nulls: i64,
+}
+
+/// A column that grows row by row.
+pub(crate) struct ColumnBuilder {
+    kind: Kind,
+    rows: usize,
+    nulls: usize,
+    /// One bit for each row, from the first null on.
+    validity: Vec<u8>,
+    /// Little endian; the first one is 0.
+    offsets: Vec<u8>,
+    /// Values of a fixed width, or one bit for each.
+    values: Vec<u8>,
+    bytes: Rope,
+    children: Vec<ColumnBuilder>,
+}
+
+/// What a column says of a row that it does not take.
+pub(crate) enum Refused {
+    /// The value is of another kind.
+    Kind,
+    /// Positions in a column have 31 bits.
+    TooLarge,
+}
+
+impl ColumnBuilder {
+    pub(crate) fn new(kind: Kind) -> Self {
+        let children = match kind {
+            Kind::BytesList => vec![Self::new(Kind::Bytes)],
+            Kind::TextMap => vec![Self::new(Kind::Text), Self::new(Kind::Text)],
+            _ => Vec::new(),
+        };
+        let mut column = Self {
+            kind,
+            rows: 0,
+            nulls: 0,
+            validity: Vec::new(),
+            offsets: Vec::new(),
+            values: Vec::new(),
+            bytes: Rope::default(),
+            children,
+        };
+        column.clear();
+        column
+    }
+
+    /// Empties it and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.rows = 0;
+        self.nulls = 0;
+        self.validity.clear();
+        self.offsets.clear();
+        self.values.clear();
+        self.bytes.clear();
+        if self.has_offsets() {
+            self.offsets.extend_from_slice(&0_i32.to_le_bytes());
+        }
+        self.children.iter_mut().for_each(Self::clear);
+    }
+
+    const fn has_offsets(&self) -> bool {
+        matches!(self.kind, Kind::Text | Kind::Bytes | Kind::BytesList | Kind::TextMap)
+    }
+
+    /// Whether a value could be appended; says so before any column of the row is touched.
+    pub(crate) fn check(&self, value: &Value<'_>) -> Result<(), Refused> {
+        let room = |len: usize, more: usize| match i32::try_from(len.saturating_add(more)) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Refused::TooLarge),
+        };
+        match (self.kind, value) {
+            (_, Value::Null) | (Kind::Bool, Value::Bool(_)) => Ok(()),
+            (Kind::Int8 | Kind::Int32 | Kind::Int64 | Kind::Time, Value::Int(_)) => Ok(()),
+            (Kind::Text | Kind::Bytes, Value::Text(text)) => room(self.bytes.len, text.len()),
+            (Kind::Bytes, Value::Bytes(bytes)) => room(self.bytes.len, bytes.len()),
+            (Kind::Bytes, Value::Shared(bytes)) => room(self.bytes.len, bytes.len()),
+            (Kind::BytesList, Value::List(items)) => {
+                let child = &self.children[0];
+                room(child.rows, items.len())?;
+                room(child.bytes.len, items.iter().map(Bytes::len).sum())
+            }
+            (Kind::TextMap, Value::Map(pairs)) => {
+                room(self.children[0].rows, pairs.len())?;
+                room(self.children[0].bytes.len, pairs.iter().map(|pair| pair.0.len()).sum())?;
+                room(self.children[1].bytes.len, pairs.iter().map(|pair| pair.1.len()).sum())
+            }
+            _ => Err(Refused::Kind),
+        }
+    }
+
+    /// Appends a value that [`Self::check`] has let pass; about how many octets it takes.
+    pub(crate) fn push(&mut self, value: &Value<'_>) -> usize {
+        let null = matches!(value, Value::Null);
+        let bytes = match value {
+            Value::Null => {
+                self.push_nothing();
+                0
+            }
+            Value::Bool(value) => {
+                push_bit(&mut self.values, self.rows, *value);
+                0
+            }
+            Value::Int(value) => {
+                let width = self.kind.width().unwrap_or(8);
+                self.values.extend_from_slice(&value.to_le_bytes()[..width]);
+                0
+            }
+            Value::Text(text) => self.bytes.push(text.as_bytes()),
+            Value::Bytes(bytes) => self.bytes.push(bytes),
+            Value::Shared(bytes) => self.bytes.push_shared(bytes),
+            Value::List(items) => items.iter().map(|item| self.children[0].push(&Value::Shared(item))).sum(),
+            Value::Map(pairs) => {
+                let [names, values] = &mut self.children[..] else { unreachable!("a map has two columns") };
+                let each = |(name, value): &(&str, &str)| {
+                    names.push(&Value::Text(name)) + values.push(&Value::Text(value))
+                };
+                pairs.iter().map(each).sum()
+            }
+        };
+        if self.has_offsets() {
+            let end = self.children.first().map_or(self.bytes.len, |child| child.rows);
+            self.offsets.extend_from_slice(&(end as u32).to_le_bytes());
+        }
+        if null && self.nulls == 0 {
+            self.validity.clear();
+            self.validity.resize(self.rows / 8, 0xff);
+            if !self.rows.is_multiple_of(8) {
+                self.validity.push((1 << (self.rows % 8)) - 1);
+            }
+        }
+        if null || self.nulls > 0 {
+            push_bit(&mut self.validity, self.rows, !null);
+        }
+        self.nulls += usize::from(null);
+        self.rows += 1;
+        self.kind.width().unwrap_or(4) + bytes
+    }
+
+    fn push_nothing(&mut self) {
+        match self.kind {
+            Kind::Bool => push_bit(&mut self.values, self.rows, false),
+            kind => self.values.resize(self.values.len() + kind.width().unwrap_or(0), 0),
+        }
+    }
+
+    /// Appends what the head of a block says of this column; `at` is where its first buffer begins.
+    pub(crate) fn describe(&self, nodes: &mut Vec<Node>, buffers: &mut Vec<Buffer>, at: &mut usize) {
+        let mut buffer = |len: usize| {
+            buffers.push(Buffer { at: *at as i64, len: len as i64 });
+            *at += padded(len);
+        };
+        nodes.push(Node { rows: self.rows as i64, nulls: self.nulls as i64 });
+        buffer(self.validity.len());
+        if self.has_offsets() {
+            buffer(self.offsets.len());
+        }
+        match self.kind {
+            Kind::Text | Kind::Bytes => buffer(self.bytes.len),
+            Kind::BytesList => self.children[0].describe(nodes, buffers, at),
+            Kind::TextMap => {
+                // The struct of name and value: as many rows as names, none of them null.
+                nodes.push(Node { rows: self.children[0].rows as i64, nulls: 0 });
+                buffer(0);
+                for child in &self.children {
+                    child.describe(nodes, buffers, at);
+                }
+            }
+            _ => buffer(self.values.len()),
+        }
+    }
+
+    /// Its buffers with their padding, in the order of [`Self::describe`].
+    pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
+        let whole = |out: &mut Vec<IoSlice<'a>>, bytes: &'a [u8]| {
+            push_slice(out, bytes);
+            push_slice(out, &PADDING[..padded(bytes.len()) - bytes.len()]);
+        };
+        whole(out, &self.validity);
+        whole(out, &self.offsets);
+        whole(out, &self.values);
+        self.bytes.slices(out);
+        push_slice(out, &PADDING[..padded(self.bytes.len) - self.bytes.len]);
+        self.children.iter().for_each(|child| child.slices(out));
+    }
+}
+
+/// Up to the next multiple of eight, where buffers begin.
+pub(crate) const fn padded(len: usize) -> usize {
+    len.next_multiple_of(8)
+}
+
+fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
+    if row.is_multiple_of(8) {
+        bits.push(0);
+    }
+    if let (true, Some(last)) = (bit, bits.last_mut()) {
+        *last |= 1 << (row % 8);
+    }
+}

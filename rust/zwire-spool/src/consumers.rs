@@ -1,0 +1,81 @@
+//! How far readers have come who do not want anything deleted before.
+
+use crate::{
+    error::{Error, Result},
+    head::{SpoolId, hex},
+    meta::{read_json, write_json},
+};
+use serde_json::{Map, Value as Json, json};
+use std::{collections::BTreeMap, fs, path::Path};
+
+const FOLDER: &str = "consumers";
+/// Each of them is read whenever something could be deleted.
+const MAX_CONSUMERS: usize = 4096;
+
+/// Offsets by shard.
+pub type Offsets = BTreeMap<u32, u64>;
+
+/// How far a reader has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Consumer {
+    /// It has read everything before these.
+    pub offsets: Offsets,
+    /// When it said so, in microseconds since 1970.
+    pub at: i64,
+}
+
+/// Writes how far a reader has come.
+pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) -> Result<()> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(legal) {
+        return Err(Error::Usage(format!(
+            "consumer {name:?}: a name is 1 to 100 letters, digits, '-', '_' or '.', and begins with no '.'"
+        )));
+    }
+    let folder = dir.join(FOLDER);
+    fs::create_dir_all(&folder).map_err(Error::io("make", &*folder))?;
+    let offsets: Map<String, Json> =
+        consumer.offsets.iter().map(|(shard, offset)| (shard.to_string(), json!(offset))).collect();
+    let json = json!({ "v": 1, "spool": hex(id), "s": offsets, "at": consumer.at });
+    write_json(&folder.join(format!("{name}.json")), json)
+}
+
+/// All of them, by name.
+pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>> {
+    let folder = dir.join(FOLDER);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(Error::io("list", folder)(error)),
+    };
+    let mut found = BTreeMap::new();
+    for entry in entries.take(MAX_CONSUMERS) {
+        let entry = entry.map_err(Error::io("list", &*folder))?;
+        let path = entry.path();
+        let Some(name) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".json").map(str::to_owned))
+        else {
+            continue;
+        };
+        let Some(json) = read_json(&path)? else { continue };
+        if json.get("spool").and_then(Json::as_str) != Some(&hex(id)) {
+            return Err(Error::Mismatch { path, problem: "a consumer of another spool".to_owned() });
+        }
+        let number = |(shard, offset): (&String, &Json)| Some((shard.parse().ok()?, offset.as_u64()?));
+        let offsets = json.get("s").and_then(Json::as_object);
+        let offsets: Option<Offsets> = offsets.and_then(|offsets| offsets.iter().map(number).collect());
+        let (Some(offsets), Some(at)) = (offsets, json.get("at").and_then(Json::as_i64)) else {
+            return Err(Error::BadFile { path, problem: "is no commit of a consumer".to_owned() });
+        };
+        found.insert(name, Consumer { offsets, at });
+    }
+    Ok(found)
+}
+
+/// Forgets a consumer.
+pub(crate) fn forget(dir: &Path, name: &str) -> Result<()> {
+    let path = dir.join(FOLDER).join(format!("{name}.json"));
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", path)(error)),
+        _ => Ok(()),
+    }
+}

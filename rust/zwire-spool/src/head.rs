@@ -1,0 +1,189 @@
+//! The beginning of a segment: magic and schema of Arrow, and whose segment it is.
+//!
+//! ```text
+//! "ARROW1\0\0" | ffffffff | length | message: schema | padding | "ZWHD" | crc32c of all before
+//! ```
+//!
+//! The length covers padding and checksum, so readers of Arrow pass over them. All of it is a multiple of
+//! 64 octets long.
+
+use crate::{
+    error::{Error, Result},
+    layout::{Layout, MAX_SHARDS, Shard, schema},
+    read_at::{ReadAt, read_exactly},
+};
+use arrow_ipc::{
+    Block as FooterBlock, FooterBuilder, MessageBuilder, MessageHeader, MetadataVersion, Schema,
+    convert::IpcSchemaEncoder, root_as_message,
+};
+use flatbuffers::{FlatBufferBuilder, WIPOffset};
+use serde_json::{Value as Json, json};
+use std::{collections::HashMap, path::Path};
+
+/// What the files here are, the number of this layout of them.
+pub const FORMAT: u64 = 1;
+
+pub(crate) const MAGIC: &[u8; 8] = b"ARROW1\0\0";
+pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
+const MARK: &[u8; 4] = b"ZWHD";
+/// The key under which readers of Arrow see whose segment it is.
+const KEY: &str = "zwire.spool";
+/// All tables together have some 50 columns of 100 octets; more is no head of ours.
+const MAX_HEAD: u64 = 64 << 10;
+
+/// Which spool it is: 16 random octets.
+pub type SpoolId = [u8; 16];
+
+/// Whose segment it is and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// The spool.
+    pub(crate) spool: SpoolId,
+    /// The shard.
+    pub(crate) shard: Shard,
+    /// The offset of its first row.
+    pub(crate) base: u64,
+    /// Where the segment before it ended: offsets between there and `base` were given up.
+    pub(crate) follows: u64,
+    /// How often the spool had been opened for writing.
+    pub(crate) epoch: u64,
+}
+
+/// 32 digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What [`hex`] has made of an id.
+pub(crate) fn unhex(text: &str) -> Option<SpoolId> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).unwrap_or(&0)).collect();
+    bytes.try_into().ok()
+}
+
+impl Head {
+    /// The octets of a segment's beginning.
+    pub(crate) fn encode(&self, layout: &Layout) -> Vec<u8> {
+        let mut builder = FlatBufferBuilder::new();
+        let schema = self.schema(layout, &mut builder);
+        let mut message = MessageBuilder::new(&mut builder);
+        message.add_version(MetadataVersion::V5);
+        message.add_header_type(MessageHeader::Schema);
+        message.add_header(schema.as_union_value());
+        message.add_bodyLength(0);
+        let message = message.finish();
+        builder.finish(message, None);
+        let message = builder.finished_data();
+
+        let len = (MAGIC.len() + 8 + message.len() + 8).next_multiple_of(64);
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&CONTINUATION);
+        out.extend_from_slice(&((len - MAGIC.len() - 8) as u32).to_le_bytes());
+        out.extend_from_slice(message);
+        out.resize(len - 8, 0);
+        out.extend_from_slice(MARK);
+        let crc = crc32c::crc32c(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn schema<'a>(&self, layout: &Layout, builder: &mut FlatBufferBuilder<'a>) -> WIPOffset<Schema<'a>> {
+        let columns: Vec<_> = layout.columns.iter().map(|column| column.name).collect();
+        let about = json!({
+            "format": FORMAT, "spool": hex(&self.spool), "shard": self.shard.folder(), "base": self.base,
+            "follows": self.follows, "epoch": self.epoch, "table": layout.table.name, "columns": columns,
+        });
+        let metadata = HashMap::from([(KEY.to_owned(), about.to_string())]);
+        let schema = schema(&layout.columns).with_metadata(metadata);
+        IpcSchemaEncoder::new().schema_to_fb_offset(builder, &schema)
+    }
+
+    /// What stands behind the last block of a sealed segment: the end of the stream, and where the blocks are.
+    pub(crate) fn encode_footer(&self, layout: &Layout, blocks: &[FooterBlock]) -> Vec<u8> {
+        let mut builder = FlatBufferBuilder::new();
+        let schema = self.schema(layout, &mut builder);
+        let dictionaries = builder.create_vector::<FooterBlock>(&[]);
+        let blocks = builder.create_vector(blocks);
+        let mut footer = FooterBuilder::new(&mut builder);
+        footer.add_version(MetadataVersion::V5);
+        footer.add_schema(schema);
+        footer.add_dictionaries(dictionaries);
+        footer.add_recordBatches(blocks);
+        let footer = footer.finish();
+        builder.finish(footer, None);
+        let footer = builder.finished_data();
+
+        let mut out = Vec::with_capacity(footer.len() + 18);
+        out.extend_from_slice(&CONTINUATION);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(footer);
+        out.extend_from_slice(&(footer.len() as u32).to_le_bytes());
+        out.extend_from_slice(&MAGIC[..6]);
+        out
+    }
+
+    /// Reads the beginning of a segment; also how long it is.
+    ///
+    /// `Ok(None)`: it is shorter than a beginning, as files are whose writer was stopped while making them.
+    pub(crate) fn read(file: &dyn ReadAt, path: &Path, layout: &Layout) -> Result<Option<(Self, u64)>> {
+        let bad = |problem: String| Error::BadFile { path: path.to_owned(), problem };
+        let total = file.len().map_err(Error::io("read", path))?;
+        if total < 16 {
+            return Ok(None);
+        }
+        let start = read_exactly(file, path, 0, 16)?;
+        if start[..8] != *MAGIC || start[8..12] != CONTINUATION {
+            return Err(bad("does not begin as a segment does".to_owned()));
+        }
+        let len = 16 + u64::from(u32::from_le_bytes([start[12], start[13], start[14], start[15]]));
+        if len > MAX_HEAD || len % 64 != 0 || len < 64 {
+            return Err(bad(format!("a beginning of {len} octets")));
+        }
+        if total < len {
+            return Ok(None);
+        }
+        let octets = read_exactly(file, path, 0, len as usize)?;
+        let (octets, crc) = octets.split_at(octets.len() - 4);
+        if !octets.ends_with(MARK) || crc != crc32c::crc32c(octets).to_le_bytes() {
+            return Err(bad("the checksum of its beginning is wrong".to_owned()));
+        }
+        let message = root_as_message(&octets[16..]).map_err(|error| bad(error.to_string()))?;
+        let about = message
+            .header_as_schema()
+            .and_then(|schema| schema.custom_metadata())
+            .and_then(|pairs| pairs.iter().find(|pair| pair.key() == Some(KEY)))
+            .and_then(|pair| serde_json::from_str::<Json>(pair.value()?).ok());
+        let head = about.as_ref().and_then(Self::from_json).ok_or_else(|| bad("is no segment".to_owned()))?;
+        let about = about.unwrap_or_default();
+        if about["format"] != FORMAT {
+            return Err(bad(format!("has format {}, this program knows {FORMAT}", about["format"])));
+        }
+        let columns = about["columns"].as_array().cloned().unwrap_or_default();
+        let same = about["table"] == layout.table.name
+            && columns.len() == layout.columns.len()
+            && columns.iter().zip(&layout.columns).all(|(name, column)| name == column.name);
+        if !same {
+            return Err(Error::Mismatch {
+                path: path.to_owned(),
+                problem: format!("its columns {} are not those of the spool", about["columns"]),
+            });
+        }
+        Ok(Some((head, len)))
+    }
+
+    fn from_json(about: &Json) -> Option<Self> {
+        let number = |name: &str| about.get(name).and_then(Json::as_u64);
+        let shard = match about.get("shard")?.as_str()? {
+            "gaps" => Shard::Gaps,
+            number => Shard::Data(number.parse().ok().filter(|number| *number < MAX_SHARDS)?),
+        };
+        Some(Self {
+            spool: unhex(about.get("spool")?.as_str()?)?,
+            shard,
+            base: number("base")?,
+            follows: number("follows")?,
+            epoch: number("epoch")?,
+        })
+    }
+}

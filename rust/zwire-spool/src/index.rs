@@ -1,0 +1,113 @@
+//! The list of a segment's blocks, in a file beside it.
+//!
+//! It is a cache: what is missing or damaged is found again in the segment. One entry has 64 octets:
+//!
+//! ```text
+//!  0  position   8  length   16  first offset   24  least recv_ts   32  greatest recv_ts
+//! 40  rows      44  crc32c of the block   48  octets of its head   52  0 0 0 0 0 0 0 0   60  crc32c of all before
+//! ```
+
+use crate::{
+    block::Trailer,
+    error::{Error, Result},
+    read_at::{ReadAt, read_exactly},
+};
+use std::path::Path;
+
+pub(crate) const ENTRY: usize = 64;
+/// 256 MiB of blocks of 64 octets would be 4 million; no segment has more.
+const MAX_ENTRIES: u64 = 16 << 20;
+
+/// Where a block is, and what is in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    pub(crate) first: u64,
+    pub(crate) min_time: i64,
+    pub(crate) max_time: i64,
+    pub(crate) rows: u32,
+    pub(crate) crc: u32,
+    /// Octets in front of its body.
+    pub(crate) head: u32,
+}
+
+impl Entry {
+    pub(crate) const fn new(at: u64, head: u32, trailer: &Trailer) -> Self {
+        Self {
+            at,
+            len: trailer.len,
+            first: trailer.first,
+            min_time: trailer.min_time,
+            max_time: trailer.max_time,
+            rows: trailer.rows,
+            crc: trailer.crc,
+            head,
+        }
+    }
+
+    /// The offset behind its last row.
+    pub(crate) const fn end(&self) -> u64 {
+        self.first.saturating_add(self.rows as u64)
+    }
+
+    pub(crate) fn encode(&self) -> [u8; ENTRY] {
+        let mut out = [0; ENTRY];
+        out[..8].copy_from_slice(&self.at.to_le_bytes());
+        out[8..16].copy_from_slice(&self.len.to_le_bytes());
+        out[16..24].copy_from_slice(&self.first.to_le_bytes());
+        out[24..32].copy_from_slice(&self.min_time.to_le_bytes());
+        out[32..40].copy_from_slice(&self.max_time.to_le_bytes());
+        out[40..44].copy_from_slice(&self.rows.to_le_bytes());
+        out[44..48].copy_from_slice(&self.crc.to_le_bytes());
+        out[48..52].copy_from_slice(&self.head.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// `None`: the checksum is wrong.
+    pub(crate) fn decode(octets: &[u8; ENTRY]) -> Option<Self> {
+        let u32_at =
+            |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        (crc32c::crc32c(&octets[..60]) == u32_at(60)).then(|| Self {
+            at: u64_at(0),
+            len: u64_at(8),
+            first: u64_at(16),
+            min_time: u64_at(24).cast_signed(),
+            max_time: u64_at(32).cast_signed(),
+            rows: u32_at(40),
+            crc: u32_at(44),
+            head: u32_at(48),
+        })
+    }
+}
+
+/// Appends entries that were added to a file since: as long as they are whole, and each goes on where the
+/// one before ends. `start` and `base` are position and offset of the first block.
+pub(crate) fn read_more(
+    file: &dyn ReadAt,
+    path: &Path,
+    start: u64,
+    base: u64,
+    entries: &mut Vec<Entry>,
+) -> Result<()> {
+    let there = (file.len().map_err(Error::io("read", path))? / ENTRY as u64).min(MAX_ENTRIES);
+    let known = entries.len() as u64;
+    if there <= known {
+        return Ok(());
+    }
+    let octets = read_exactly(file, path, known * ENTRY as u64, (there - known) as usize * ENTRY)?;
+    let (mut at, mut next) = entries.last().map_or((start, base), |last| (last.at + last.len, last.end()));
+    for octets in octets.as_chunks::<ENTRY>().0 {
+        let Some(entry) = Entry::decode(octets) else { break };
+        if entry.at != at || entry.first != next || entry.rows == 0 {
+            break;
+        }
+        at = at.saturating_add(entry.len);
+        next = entry.end();
+        entries.push(entry);
+    }
+    Ok(())
+}

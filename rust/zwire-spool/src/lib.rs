@@ -1,0 +1,47 @@
+//! A log of messages on disk, for readers that want to read the same range twice.
+//!
+//! A spool is a folder with one ordered log for each shard, and one more for what was lost. A log is a row of
+//! segments; a segment is a file of Arrow, so that whoever reads Arrow reads it; a block is a record batch
+//! with a checksum. Each row has an offset: dense in its shard, and never used twice.
+//!
+//! | Module | Has |
+//! |---|---|
+//! | [`layout`] | tables, columns, shards |
+//! | [`block`] | rows become octets |
+//! | [`shard`], [`writer`] | what is appended, by whom, and where the last writer stopped |
+//! | [`reader`], [`plan`] | ranges are read, limited and split |
+//!
+//! It knows files and rules, and nothing of sockets, threads, clocks, random numbers or Python: time and ids
+//! come in as arguments.
+
+pub mod block;
+mod column;
+mod consumers;
+mod decode;
+mod error;
+mod head;
+mod index;
+pub mod layout;
+mod meta;
+pub mod plan;
+mod read_at;
+pub mod reader;
+mod recover;
+mod retain;
+mod segment;
+pub mod shard;
+mod slots;
+pub mod writer;
+
+pub use column::Value;
+pub use consumers::{Consumer, Offsets};
+pub use error::{Error, Result};
+pub use head::{FORMAT, SpoolId, hex};
+pub use layout::{Layout, Shard};
+pub use meta::{Meta, Rule};
+pub use plan::Range;
+pub use reader::{BatchLimits, Rows, Spool};
+pub use recover::Recovered;
+pub use retain::{Deleted, Retention};
+pub use shard::{Durability, Mark, Options, ShardWriter};
+pub use writer::{Gap, Shards, Wanted, Writer};

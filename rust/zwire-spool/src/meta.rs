@@ -1,0 +1,178 @@
+//! `meta.json`: what a spool is.
+
+use crate::{
+    error::{Error, Result},
+    head::{FORMAT, SpoolId, hex, unhex},
+    layout::{Layout, MAX_SHARDS, table},
+};
+use serde_json::{Value as Json, json};
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+const NAME: &str = "meta.json";
+/// No file of JSON here is longer.
+const MAX_JSON: u64 = 1 << 20;
+
+/// Which shard a message goes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// The checksum of its key, modulo the number of shards.
+    Hash,
+    /// The first of these key expressions that it matches, or the first shard.
+    Keys(Vec<String>),
+}
+
+impl Rule {
+    /// The shard that the checksum of a key says.
+    #[allow(clippy::cast_possible_truncation, reason = "there are at most 1024 shards")]
+    pub fn hash(key: &str, shards: usize) -> u32 {
+        crc32c::crc32c(key.as_bytes()) % shards.max(1) as u32
+    }
+}
+
+/// What a spool is, and how it was left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Meta {
+    /// Which spool.
+    pub id: SpoolId,
+    /// Which columns.
+    pub layout: Layout,
+    /// How many shards.
+    pub shards: u32,
+    /// Which message goes where.
+    pub rule: Rule,
+    /// When it was made, in microseconds since 1970.
+    pub created: i64,
+    /// How often it was opened for writing.
+    pub epoch: u32,
+    /// The start of the machine during which it was last opened for writing.
+    pub boot: String,
+    /// Whether the last writer has closed it.
+    pub clean: bool,
+}
+
+impl Meta {
+    fn to_json(&self) -> Json {
+        let columns: Vec<_> = self.layout.columns.iter().map(|column| column.name).collect();
+        let rule = match &self.rule {
+            Rule::Hash => json!("crc32c"),
+            Rule::Keys(keys) => json!(keys),
+        };
+        json!({
+            "format": FORMAT, "spool": hex(&self.id), "table": self.layout.table.name, "columns": columns,
+            "shards": self.shards, "rule": rule, "created": self.created, "epoch": self.epoch,
+            "boot": self.boot, "clean": self.clean,
+        })
+    }
+
+    fn from_json(json: &Json) -> core::result::Result<Self, String> {
+        let text = |name: &str| json.get(name).and_then(Json::as_str).ok_or(format!("no {name}"));
+        let number = |name: &str| json.get(name).and_then(Json::as_u64).ok_or(format!("no {name}"));
+        if number("format")? != FORMAT {
+            return Err(format!("has format {}, this program knows {FORMAT}", number("format")?));
+        }
+        let texts = |json: &Json| -> Option<Vec<String>> {
+            json.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+        };
+        let columns = json.get("columns").and_then(texts).ok_or("no columns")?;
+        let table = table(text("table")?).ok_or_else(|| format!("unknown table {:?}", text("table")))?;
+        let layout = Layout::select(table, &columns).map_err(|name| format!("unknown column {name:?}"))?;
+        let shards = u32::try_from(number("shards")?).ok().filter(|n| (1..=MAX_SHARDS).contains(n));
+        let rule = match json.get("rule") {
+            Some(Json::String(rule)) if rule == "crc32c" => Rule::Hash,
+            Some(keys) => Rule::Keys(texts(keys).ok_or("no rule")?),
+            None => return Err("no rule".to_owned()),
+        };
+        Ok(Self {
+            id: unhex(text("spool")?).ok_or("no spool id")?,
+            layout,
+            shards: shards.ok_or_else(|| format!("{} shards", number("shards").unwrap_or(0)))?,
+            rule,
+            created: json.get("created").and_then(Json::as_i64).ok_or("no time")?,
+            epoch: u32::try_from(number("epoch")?).map_err(|_| "no epoch")?,
+            boot: text("boot")?.to_owned(),
+            clean: json.get("clean").and_then(Json::as_bool).ok_or("no state")?,
+        })
+    }
+
+    /// Of the spool in a folder. `Ok(None)`: there is none.
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join(NAME);
+        let Some(json) = read_json(&path)? else { return Ok(None) };
+        Self::from_json(&json).map(Some).map_err(|problem| Error::BadFile { path, problem })
+    }
+
+    pub(crate) fn write(&self, dir: &Path) -> Result<()> {
+        write_json(&dir.join(NAME), self.to_json())
+    }
+
+    /// The id as text.
+    pub fn id_text(&self) -> String {
+        hex(&self.id)
+    }
+}
+
+/// A file of JSON with the checksum of its content in it. `Ok(None)`: there is none.
+pub(crate) fn read_json(path: &Path) -> Result<Option<Json>> {
+    let bad = |problem: &str| Error::BadFile { path: path.to_owned(), problem: problem.to_owned() };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.len() > MAX_JSON => return Err(bad("is too long")),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    }
+    let text = fs::read(path).map_err(Error::io("read", path))?;
+    let mut json: Json =
+        serde_json::from_slice(&text).map_err(|error| bad(&format!("is no JSON: {error}")))?;
+    let crc = json.as_object_mut().and_then(|object| object.shift_remove("crc32c")).and_then(|n| n.as_u64());
+    if crc != Some(u64::from(crc32c::crc32c(json.to_string().as_bytes()))) {
+        return Err(bad("its checksum is wrong"));
+    }
+    Ok(Some(json))
+}
+
+/// Replaces a file of JSON at once: whoever reads it sees the old or the new content, also after a power cut.
+pub(crate) fn write_json(path: &Path, mut json: Json) -> Result<()> {
+    let crc = crc32c::crc32c(json.to_string().as_bytes());
+    if let Some(object) = json.as_object_mut() {
+        object.insert("crc32c".to_owned(), crc.into());
+    }
+    let mut draft = path.as_os_str().to_owned();
+    // Several may write the same file at once; each has a draft of its own.
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    draft.push(format!(".{}-{}.new", std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed)));
+    let draft = PathBuf::from(draft);
+    let written = (|| {
+        let mut file = File::create(&draft)?;
+        file.write_all(json.to_string().as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&draft, path)
+    })();
+    written.map_err(|error| {
+        // What is left of it would only lie around.
+        let _ = fs::remove_file(&draft);
+        Error::io("write", path)(error)
+    })?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Waits until the disk has the names in a folder.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(Error::io("sync", folder))?;
+    }
+    let _ = folder;
+    Ok(())
+}
+
+/// What the kernel calls this start of the machine; empty where nobody knows.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_| String::new(), |id| id.trim().to_owned())
+}

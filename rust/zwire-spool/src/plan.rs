@@ -1,0 +1,261 @@
+//! Which part of a backlog is read next, and by how many readers at once.
+
+use crate::{
+    consumers::Offsets,
+    error::Result,
+    layout::Shard,
+    reader::{Log, Spool},
+};
+
+/// A part of a shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// The shard.
+    pub shard: u32,
+    /// Its first offset.
+    pub start: u64,
+    /// The one behind its last.
+    pub stop: u64,
+    /// About how many octets it has.
+    pub bytes: u64,
+}
+
+/// Offsets that stand beside each other, and how many octets they are.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    from: u64,
+    to: u64,
+    bytes: u64,
+}
+
+/// A share of `whole` that is proportional.
+fn share(whole: u64, part: u64, total: u64) -> u64 {
+    let wide = u128::from(whole) * u128::from(part) / u128::from(total.max(1));
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
+impl Spool {
+    /// The first offsets whose rows were received at a time, in microseconds since 1970, or later; the end
+    /// of a shard that has none.
+    ///
+    /// # Errors
+    ///
+    /// As reading.
+    pub fn at(&self, time: i64) -> Result<Offsets> {
+        (0..self.meta().shards)
+            .map(|number| Ok((number, self.shard_at(Shard::Data(number), time)?)))
+            .collect()
+    }
+
+    fn shard_at(&self, shard: Shard, time: i64) -> Result<u64> {
+        let mark = self.mark(shard)?;
+        let mut log = self.log(shard)?;
+        for base in log.bases.clone() {
+            let view = log.view(base)?;
+            view.load(mark.end)?;
+            // Clocks may be set back, so the first block counts that reaches the time, not the place
+            // between two.
+            let Some(entry) = view.entries.iter().find(|entry| entry.max_time >= time).copied() else {
+                continue;
+            };
+            let start = entry.first.max(mark.earliest);
+            let stop = entry.end().min(mark.end);
+            if start >= stop {
+                continue;
+            }
+            let mut rows = self.read(shard, start, stop, Some(&["recv_ts"]), Default::default())?;
+            let mut offset = start;
+            while let Some(batch) = rows.next_batch()? {
+                let times = batch.column(0).as_any().downcast_ref::<arrow_array::TimestampMicrosecondArray>();
+                let found = times.and_then(|times| times.values().iter().position(|at| *at >= time));
+                if let Some(row) = found {
+                    return Ok(offset + row as u64);
+                }
+                offset += batch.num_rows() as u64;
+            }
+        }
+        Ok(mark.end)
+    }
+
+    /// An end between `start` and `end` that keeps to a limit, which shards share by their backlog. There
+    /// is always some progress.
+    ///
+    /// # Errors
+    ///
+    /// As reading.
+    pub fn walk(
+        &self,
+        start: &Offsets,
+        end: &Offsets,
+        rows: Option<u64>,
+        bytes: Option<u64>,
+    ) -> Result<Offsets> {
+        let mut ends: Offsets =
+            end.iter().map(|(shard, to)| (*shard, (*to).max(from(start, *shard)))).collect();
+        if let Some(limit) = rows {
+            let backlog: u64 = ends.iter().map(|(shard, to)| to - from(start, *shard)).sum();
+            if backlog > limit {
+                let mut left = limit.max(1);
+                for (shard, to) in &mut ends {
+                    let own = *to - from(start, *shard);
+                    let part = share(limit, own, backlog).min(left);
+                    *to = from(start, *shard) + part;
+                    left -= part;
+                }
+                // What rounding has left goes to whoever has a backlog.
+                for (shard, to) in &mut ends {
+                    let most = end.get(shard).copied().unwrap_or(*to).max(*to);
+                    let more = (most - *to).min(left);
+                    *to += more;
+                    left -= more;
+                }
+            }
+        }
+        if let Some(limit) = bytes {
+            let mut pieces = Vec::new();
+            for (&shard, &to) in &ends {
+                pieces.push((shard, self.pieces(shard, from(start, shard), to)?));
+            }
+            let sum = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<u64>();
+            let total: u64 = pieces.iter().map(|(_, pieces)| sum(pieces)).sum();
+            if total > limit {
+                let mut moved = false;
+                for (shard, pieces) in &pieces {
+                    let to = self.reach(*shard, pieces, share(limit, sum(pieces), total))?;
+                    let begin = from(start, *shard);
+                    let to = to.unwrap_or(begin);
+                    moved |= to > begin;
+                    ends.insert(*shard, to);
+                }
+                // A single row may be more than the limit.
+                let first = pieces.iter().find_map(|(shard, pieces)| Some((*shard, pieces.first()?.from)));
+                if let (false, Some((shard, offset))) = (moved, first) {
+                    ends.insert(shard, offset + 1);
+                }
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Cuts what is between `start` and `end` into about `parts` ranges of about as many octets; at least
+    /// one for each shard that has something.
+    ///
+    /// # Errors
+    ///
+    /// As reading.
+    pub fn split(&self, start: &Offsets, end: &Offsets, parts: usize) -> Result<Vec<Range>> {
+        let mut shards = Vec::new();
+        for (&shard, &to) in end {
+            let begin = from(start, shard);
+            if begin < to {
+                let pieces = self.pieces(shard, begin, to)?;
+                let bytes = pieces.iter().map(|piece| piece.bytes).sum::<u64>();
+                shards.push((shard, begin, to, pieces, bytes));
+            }
+        }
+        let total: u64 = shards.iter().map(|shard| shard.4).sum();
+        let spare = (parts as u64).saturating_sub(shards.len() as u64);
+        let mut ranges = Vec::new();
+        for (shard, begin, to, pieces, bytes) in shards {
+            let cuts = 1 + share(spare, bytes, total);
+            let mut at = begin;
+            for cut in 1..=cuts {
+                let wanted = share(bytes, cut, cuts);
+                let stop = if cut == cuts { to } else { self.reach(shard, &pieces, wanted)?.unwrap_or(at) };
+                if stop > at {
+                    let whole: u64 = to - begin;
+                    ranges.push(Range { shard, start: at, stop, bytes: share(bytes, stop - at, whole) });
+                    at = stop;
+                }
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// The segments of a range of offsets; those at its ends in proportion.
+    fn pieces(&self, shard: u32, from: u64, to: u64) -> Result<Vec<Piece>> {
+        let shard = Shard::Data(shard);
+        let mut log = self.log(shard)?;
+        let mut pieces = Vec::new();
+        let bases = log.bases.clone();
+        for (index, &base) in bases.iter().enumerate() {
+            let behind = bases.get(index + 1).copied().unwrap_or(u64::MAX);
+            if behind <= from || base >= to {
+                continue;
+            }
+            if base >= from && behind <= to {
+                pieces.push(Piece { from: base, to: behind, bytes: log.bytes(base)? });
+            } else {
+                pieces.extend(blocks(&mut log, base, from, to)?);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// The offset in front of which there are so many octets of the pieces, at the end of a block where
+    /// that is possible. `None`: not one row.
+    fn reach(&self, shard: u32, pieces: &[Piece], bytes: u64) -> Result<Option<u64>> {
+        let mut left = bytes;
+        let mut reached = None;
+        for piece in pieces {
+            if piece.bytes <= left {
+                left -= piece.bytes;
+                reached = Some(piece.to);
+                continue;
+            }
+            let mut log = self.log(Shard::Data(shard))?;
+            let at = log.bases.partition_point(|base| *base <= piece.from);
+            let Some(&base) = at.checked_sub(1).and_then(|at| log.bases.get(at)) else { break };
+            let inner = blocks(&mut log, base, piece.from, piece.to)?;
+            if inner.len() == 1 {
+                let part = share(piece.to - piece.from, left, piece.bytes);
+                reached = if part > 0 { Some(piece.from + part) } else { reached };
+                break;
+            }
+            for block in inner {
+                if block.bytes > left {
+                    break;
+                }
+                left -= block.bytes;
+                reached = Some(block.to);
+            }
+            break;
+        }
+        // A first block that is too large is cut.
+        if let (None, Some(first)) = (reached, pieces.first()) {
+            let mut log = self.log(Shard::Data(shard))?;
+            let at = log.bases.partition_point(|base| *base <= first.from);
+            if let Some(&base) = at.checked_sub(1).and_then(|at| log.bases.get(at))
+                && let Some(block) = blocks(&mut log, base, first.from, first.to)?.first()
+            {
+                let part = share(block.to - block.from, bytes, block.bytes);
+                reached = (part > 0).then_some(block.from + part);
+            }
+        }
+        Ok(reached)
+    }
+}
+
+fn from(start: &Offsets, shard: u32) -> u64 {
+    start.get(&shard).copied().unwrap_or(0)
+}
+
+/// The blocks of a segment that hold rows of a range; those at its ends in proportion.
+fn blocks(log: &mut Log, base: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
+    let view = log.view(base)?;
+    view.load(to)?;
+    let pieces = view.entries.iter().filter(|entry| entry.end() > from && entry.first < to).map(|entry| {
+        let (first, last) = (entry.first.max(from), entry.end().min(to));
+        Piece { from: first, to: last, bytes: share(entry.len, last - first, entry.rows.into()) }
+    });
+    Ok(pieces.collect())
+}
+
+impl Log {
+    /// Octets of the segment that begins at an offset.
+    fn bytes(&self, base: u64) -> Result<u64> {
+        let path = self.path(base);
+        let len = std::fs::metadata(&path).map_err(crate::Error::io("read", path))?.len();
+        Ok(len)
+    }
+}

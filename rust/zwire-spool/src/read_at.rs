@@ -1,0 +1,69 @@
+//! Reading at a position: of files, and of octets in memory for tests.
+
+use crate::error::{Error, Result};
+use std::{fs::File, io, path::Path, sync::Arc};
+
+/// Something that is read at positions.
+#[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+pub(crate) trait ReadAt {
+    /// How long it is now.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads up to a buffer full from a position on.
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+}
+
+impl ReadAt for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, buffer, at)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(self, buffer, at)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn len(&self) -> io::Result<u64> {
+        Ok((**self).len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let rest = usize::try_from(at).ok().and_then(|at| self.get(at..)).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+}
+
+/// Fills a buffer from a position on; a file that ends earlier is an error.
+pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut [u8]) -> Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, at) {
+            Ok(0) => {
+                let source = Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof));
+                return Err(Error::Io { doing: "read", path: path.to_owned(), source });
+            }
+            Ok(read) => {
+                buffer = &mut buffer[read..];
+                at += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io("read", path)(error)),
+        }
+    }
+    Ok(())
+}
+
+/// So many octets from a position on.
+pub(crate) fn read_exactly(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Vec<u8>> {
+    let mut buffer = vec![0; len];
+    fill(file, path, at, &mut buffer)?;
+    Ok(buffer)
+}

@@ -1,0 +1,260 @@
+//! Opening a shard for writing: where the last writer has stopped.
+
+use crate::{
+    block::BlockBuilder,
+    error::{Error, Result},
+    head::SpoolId,
+    index::{self, Entry},
+    layout::{Layout, Shard},
+    meta::sync_folder,
+    read_at::ReadAt as _,
+    retain::{Kept, delete_segment},
+    segment::{Found, INDEX_ENDING, Segment, bases, name},
+    shard::{Durability, Mark, Options, ShardWriter, footer_block},
+    slots::{self, Record},
+};
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+/// What was found when a shard was opened for writing again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// Which shard.
+    pub shard: Shard,
+    /// The offset of its next row.
+    pub next: u64,
+    /// Offsets that no row has: from here to `next`. Equal to `next` if all have one.
+    pub hole: u64,
+    /// Octets behind the last whole block, which were cut off.
+    pub cut: u64,
+    /// A file that is damaged, and what is wrong with it; it was left as it is.
+    pub damaged: Option<(PathBuf, String)>,
+    /// The receive time of the last row, in microseconds since 1970; 0 if there is none.
+    pub last_time: i64,
+}
+
+/// How a spool was left by its last writer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    /// It was closed, or its writer was stopped while the machine went on: the kernel has all it was given.
+    Whole,
+    /// The machine has stopped: of what was not on the disk anything may be missing.
+    Torn,
+}
+
+/// Where and how a shard is opened.
+pub(crate) struct Site<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) id: SpoolId,
+    /// The place of this shard in the files of all.
+    pub(crate) index: usize,
+    pub(crate) shards: usize,
+    pub(crate) left: Left,
+    pub(crate) epoch: u32,
+}
+
+/// The files in which all shards have a record.
+pub(crate) const MARKS: &str = "marks";
+pub(crate) const AHEAD: &str = "ahead";
+
+/// Opens a shard for writing.
+pub(crate) fn open(
+    site: &Site<'_>,
+    shard: Shard,
+    layout: Layout,
+    options: Options,
+) -> Result<(ShardWriter, Recovered)> {
+    let folder = site.dir.join(shard.folder());
+    fs::create_dir_all(&folder).map_err(Error::io("make", &*folder))?;
+    let marks_path = site.dir.join(MARKS);
+    let known = slots::read(&marks_path, &site.id, site.shards)?[site.index].map(Mark::decode);
+    let ahead_path = site.dir.join(AHEAD);
+    let reserved = slots::read(&ahead_path, &site.id, site.shards)?[site.index].map_or(0, |values| values[0]);
+
+    // After a stop of the machine, what was only published to the kernel may be gone, and nobody can say how
+    // much that was; the same without a mark. Then numbers go on behind all that were reserved.
+    let certain = known.filter(|_| site.left == Left::Whole || options.durability == Durability::Disk);
+    let must = certain.map_or(Must::default(), |mark| Must { rows: mark.rows_to, end: mark.end });
+    let mut report = Recovered {
+        shard,
+        next: 0,
+        hole: 0,
+        cut: 0,
+        damaged: None,
+        last_time: known.map_or(0, |mark| mark.last_time),
+    };
+    let (mut kept, end) = last_segment(site, shard, &folder, &layout, must, &mut report)?;
+    let end = end.unwrap_or_else(|| known.map_or(0, |mark| mark.rows_to));
+    let next = if certain.is_some() && report.damaged.is_none() {
+        end.max(must.end)
+    } else {
+        reserved.max(end).max(known.map_or(0, |mark| mark.end))
+    };
+    report.hole = end.max(must.rows).min(next);
+    report.next = next;
+
+    // A writer that was stopped while deleting has left files that nobody may read any more.
+    let told = known.map_or(0, |mark| mark.earliest);
+    while let Some(oldest) = kept.front().copied().filter(|oldest| oldest.end <= told) {
+        delete_segment(&folder, oldest.base)?;
+        kept.pop_front();
+    }
+    let first = kept.front().map_or(next, |segment| segment.base);
+    let mark = Mark {
+        // A segment that was taken away is missed, and not forgotten.
+        earliest: known.map_or(first, |mark| mark.earliest.min(next)),
+        end: next,
+        rows_to: report.hole,
+        last_time: report.last_time,
+        drops: known.map_or(0, |mark| mark.drops),
+        bytes: kept.iter().map(|segment| segment.bytes).sum(),
+    };
+    let mut writer = ShardWriter {
+        shard,
+        block: BlockBuilder::new(shard, &layout),
+        folder,
+        id: site.id,
+        layout,
+        epoch: site.epoch,
+        options,
+        next,
+        follows: report.hole,
+        reserved,
+        ahead: Record::open(&ahead_path, &site.id, site.index)?,
+        marks: Record::open(&marks_path, &site.id, site.index)?,
+        mark,
+        kept,
+        open: None,
+    };
+    writer.publish()?;
+    Ok((writer, report))
+}
+
+/// What is known to have been published.
+#[derive(Clone, Copy, Default)]
+struct Must {
+    /// Up to here there are rows.
+    rows: u64,
+    /// Up to here offsets are used.
+    end: u64,
+}
+
+/// The segments that are there, and the offset behind the last row that can be read, if there is a segment.
+/// Cuts off what the writer was stopped in, and seals the last segment.
+fn last_segment(
+    site: &Site<'_>,
+    shard: Shard,
+    folder: &Path,
+    layout: &Layout,
+    must: Must,
+    report: &mut Recovered,
+) -> Result<(VecDeque<Kept>, Option<u64>)> {
+    let mut bases = bases(folder)?;
+    let mut last = None;
+    while let Some(base) = bases.last().copied() {
+        let path = folder.join(name(base));
+        let file = File::options().read(true).write(true).open(&path).map_err(Error::io("open", &*path))?;
+        let problem = match Segment::new(file, path.clone(), layout) {
+            Ok(Some(segment)) => {
+                segment.belongs(&site.id, shard, base)?;
+                let kept = recover_segment(&segment, layout, must, report)?;
+                if kept.end > base || report.damaged.is_some() {
+                    last = Some(kept);
+                    break;
+                }
+                None
+            }
+            // Its writer was stopped while making it, before it had a row.
+            Ok(None) if base >= must.end => None,
+            Ok(None) => Some("is shorter than the beginning of a segment".to_owned()),
+            Err(Error::BadFile { problem, .. }) => Some(problem),
+            Err(error) => return Err(error),
+        };
+        bases.pop();
+        match problem {
+            // An empty one would have the name of the next.
+            None => delete_segment(folder, base)?,
+            Some(problem) => {
+                if base >= must.end {
+                    // Nobody is known to read it, but who deletes what he does not understand?
+                    let aside = path.with_extension("damaged");
+                    fs::rename(&path, &aside).map_err(Error::io("rename", &*path))?;
+                }
+                report.damaged = Some((path, problem));
+            }
+        }
+    }
+    let mut kept = VecDeque::new();
+    for pair in bases.windows(2) {
+        kept.push_back(sealed(folder, pair[0], pair[1])?);
+    }
+    let end = last.map(|last: Kept| last.end);
+    kept.extend(last);
+    Ok((kept, end))
+}
+
+/// A segment behind which there is another.
+fn sealed(folder: &Path, base: u64, next: u64) -> Result<Kept> {
+    let path = folder.join(name(base));
+    let bytes = fs::metadata(&path).map_err(Error::io("read", &*path))?.len();
+    let list = path.with_extension(INDEX_ENDING);
+    let mut max_time = i64::MAX;
+    if let Ok(file) = File::open(&list) {
+        let len = file.len().map_err(Error::io("read", &*list))?;
+        let at = (len / index::ENTRY as u64).saturating_sub(1) * index::ENTRY as u64;
+        let mut octets = [0; index::ENTRY];
+        if len >= index::ENTRY as u64 {
+            crate::read_at::fill(&file, &list, at, &mut octets)?;
+            max_time = Entry::decode(&octets).map_or(i64::MAX, |entry| entry.max_time);
+        }
+    }
+    Ok(Kept { base, end: next, bytes, max_time })
+}
+
+/// Finds the end of the last segment, cuts off what is behind it, and seals it.
+fn recover_segment(
+    segment: &Segment<File>,
+    layout: &Layout,
+    must: Must,
+    report: &mut Recovered,
+) -> Result<Kept> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let (at, end, found) =
+        segment.scan(segment.start, segment.head.base, &mut |entry| entries.push(entry))?;
+    let total = segment.file.len().map_err(Error::io("read", &*segment.path))?;
+    if let Some(last) = entries.last() {
+        report.last_time = last.max_time;
+    }
+    let max_time = entries.iter().map(|entry| entry.max_time).max().unwrap_or(i64::MIN);
+    let kept = Kept { base: segment.head.base, end, bytes: total, max_time };
+    if end < must.rows {
+        // Rows that others may have seen are in there, and some behind may still be whole.
+        let problem = match found {
+            Found::Broken(problem) => problem,
+            _ => format!("ends at offset {end}, and {} was published", must.rows),
+        };
+        report.damaged = Some((segment.path.clone(), problem));
+        return Ok(kept);
+    }
+    if found == Found::Sealed {
+        return Ok(kept);
+    }
+    report.cut += total - at;
+    let path = &segment.path;
+    segment.file.set_len(at).map_err(Error::io("cut", &**path))?;
+    if entries.is_empty() {
+        return Ok(kept);
+    }
+    let blocks: Vec<_> = entries.iter().map(footer_block).collect();
+    let footer = segment.head.encode_footer(layout, &blocks);
+    slots::write_at(&segment.file, &footer, at).map_err(Error::io("write", &**path))?;
+    segment.file.sync_data().map_err(Error::io("sync", &**path))?;
+    let list: Vec<u8> = entries.iter().flat_map(Entry::encode).collect();
+    let list_path = path.with_extension(INDEX_ENDING);
+    fs::write(&list_path, list).map_err(Error::io("write", list_path))?;
+    path.parent().map_or(Ok(()), sync_folder)?;
+    Ok(Kept { bytes: at + footer.len() as u64, ..kept })
+}

@@ -1,0 +1,96 @@
+//! What is deleted, and when.
+
+use crate::{
+    error::{Error, Result},
+    segment::{INDEX_ENDING, name},
+    shard::ShardWriter,
+};
+use std::{fs, io, path::Path};
+
+/// A segment that is not written any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    pub(crate) base: u64,
+    pub(crate) end: u64,
+    pub(crate) bytes: u64,
+    /// The greatest receive time of its rows.
+    pub(crate) max_time: i64,
+}
+
+/// How long a shard's rows are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Retention {
+    /// What all consumers have read is deleted at this age, in microseconds; `None`: never.
+    pub micros: Option<i64>,
+    /// A shard has no more octets than this, read or not; its open segment is never deleted.
+    pub bytes: Option<u64>,
+}
+
+/// A range of offsets that was deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deleted {
+    /// Its first offset.
+    pub from: u64,
+    /// The one behind its last.
+    pub to: u64,
+    /// The first offset of it that not every consumer has read; `to` if each has read all.
+    pub unread: u64,
+}
+
+/// Deletes a file; one that is not there is deleted.
+fn delete(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("delete", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes a segment.
+pub(crate) fn delete_segment(folder: &Path, base: u64) -> Result<()> {
+    let path = folder.join(name(base));
+    delete(&path)?;
+    delete(&path.with_extension(INDEX_ENDING))
+}
+
+impl ShardWriter {
+    /// Deletes what need not be kept. `committed` is what the slowest consumer has read, `None` if there
+    /// is no consumer.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system.
+    pub fn retain(&mut self, rule: &Retention, committed: Option<u64>, now: i64) -> Result<Vec<Deleted>> {
+        let mut deleted: Vec<Deleted> = Vec::new();
+        let kept: u64 = self.kept.iter().map(|segment| segment.bytes).sum();
+        let mut total = kept + self.open_bytes();
+        while let Some(oldest) = self.kept.front().copied() {
+            let read = committed.is_none_or(|committed| committed >= oldest.end);
+            let old = rule.micros.is_some_and(|age| now.saturating_sub(oldest.max_time) >= age);
+            let full = rule.bytes.is_some_and(|bytes| total > bytes);
+            if !(full || read && old) {
+                break;
+            }
+            self.kept.pop_front();
+            total -= oldest.bytes;
+            // Without a consumer nobody is known to have read what the cap takes.
+            let unread = match committed {
+                Some(committed) => committed.clamp(oldest.base, oldest.end),
+                None if old => oldest.end,
+                None => oldest.base,
+            };
+            deleted.push(Deleted { from: oldest.base, to: oldest.end, unread });
+        }
+        let Some(last) = deleted.last() else { return Ok(deleted) };
+        // Readers hear of it before the files are gone.
+        self.mark.earliest = self.kept.front().map_or(last.to.max(self.follows), |segment| segment.base);
+        if let Some(base) = self.open_base().filter(|_| self.kept.is_empty()) {
+            self.mark.earliest = base;
+        }
+        self.mark.bytes = total;
+        self.publish_mark()?;
+        for range in &deleted {
+            delete_segment(&self.folder, range.from)?;
+        }
+        Ok(deleted)
+    }
+}

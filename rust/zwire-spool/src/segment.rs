@@ -1,0 +1,173 @@
+//! A segment: a file of Arrow with the blocks of a range of offsets.
+
+use crate::{
+    block::{TRAILER, Trailer, verify},
+    error::{Error, Result},
+    head::{CONTINUATION, Head},
+    index::Entry,
+    layout::{Layout, Shard},
+    read_at::{ReadAt, fill, read_exactly},
+};
+use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_ipc::root_as_message;
+use std::path::{Path, PathBuf};
+
+/// The ending of segments' names, and of those of their lists of blocks.
+pub(crate) const ENDING: &str = "arrow";
+pub(crate) const INDEX_ENDING: &str = "idx";
+
+/// No block is longer: a column has less than 2 GiB, and only one column of a row is that long.
+const MAX_BLOCK: u64 = 4 << 30;
+/// A block's head has less than 100 octets for each column.
+const MAX_BLOCK_HEAD: u32 = 64 << 10;
+
+/// The name of the segment that begins at an offset.
+pub(crate) fn name(base: u64) -> String {
+    format!("{base:020}.{ENDING}")
+}
+
+/// The offset at which a segment of this name begins.
+pub(crate) fn base(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(ENDING)?.strip_suffix('.')?;
+    (digits.len() == 20 && digits.bytes().all(|c| c.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// The bases of all segments in a folder, in order. A folder that is not there has none.
+pub(crate) fn bases(folder: &Path) -> Result<Vec<u64>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("list", folder)(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("list", folder))?;
+        found.extend(entry.file_name().to_str().and_then(base));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// What stands at a position of a segment.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// A block, not verified yet: its octets, and how many of them are in front of its body.
+    Block(u64, u32),
+    /// The end that a sealed segment has.
+    Sealed,
+    /// The end of the file.
+    End,
+    /// Nothing that the writer has finished.
+    Broken(String),
+}
+
+/// A segment that is read.
+pub(crate) struct Segment<R> {
+    pub(crate) file: R,
+    pub(crate) path: PathBuf,
+    pub(crate) head: Head,
+    /// Where the first block begins.
+    pub(crate) start: u64,
+}
+
+impl<R: ReadAt> Segment<R> {
+    /// Reads and verifies the beginning. `Ok(None)`: the file is shorter than that.
+    pub(crate) fn new(file: R, path: PathBuf, layout: &Layout) -> Result<Option<Self>> {
+        let Some((head, start)) = Head::read(&file, &path, layout)? else { return Ok(None) };
+        Ok(Some(Self { file, path, head, start }))
+    }
+
+    /// That it is the segment that it should be.
+    pub(crate) fn belongs(&self, spool: &[u8; 16], shard: Shard, base: u64) -> Result<()> {
+        let differs = |problem: String| Err(Error::Mismatch { path: self.path.clone(), problem });
+        if self.head.spool != *spool {
+            return differs(format!(
+                "a segment of spool {}, not of {}",
+                crate::head::hex(&self.head.spool),
+                crate::head::hex(spool)
+            ));
+        }
+        if self.head.shard != shard || self.head.base != base {
+            return differs(format!(
+                "a segment of {}, offset {}, not of {shard}, offset {base}",
+                self.head.shard, self.head.base
+            ));
+        }
+        Ok(())
+    }
+
+    /// What stands at a position.
+    pub(crate) fn look(&self, at: u64) -> Result<Found> {
+        let total = self.file.len().map_err(Error::io("read", &*self.path))?;
+        let broken = |problem: &str| Ok(Found::Broken(problem.to_owned()));
+        if at >= total {
+            return Ok(Found::End);
+        }
+        if total - at < 8 {
+            return broken("a block that was cut off");
+        }
+        let start = read_exactly(&self.file, &self.path, at, 8)?;
+        let len = u32::from_le_bytes([start[4], start[5], start[6], start[7]]);
+        if start[..4] != CONTINUATION || len % 8 != 0 || len > MAX_BLOCK_HEAD {
+            return broken("no block where one should begin");
+        }
+        if len == 0 {
+            return Ok(Found::Sealed);
+        }
+        let body = at + 8 + u64::from(len);
+        if body > total {
+            return broken("a block that was cut off");
+        }
+        let head = read_exactly(&self.file, &self.path, at + 8, len as usize)?;
+        let Ok(message) = root_as_message(&head) else { return broken("a block whose head is no message") };
+        let body_len = u64::try_from(message.bodyLength()).unwrap_or(u64::MAX);
+        if !(TRAILER as u64..=MAX_BLOCK).contains(&body_len) {
+            return broken("a block whose head has a wrong length");
+        }
+        if total - body < body_len {
+            return broken("a block that was cut off");
+        }
+        Ok(Found::Block(8 + u64::from(len) + body_len, 8 + len))
+    }
+
+    /// The octets of a block, as they are.
+    pub(crate) fn octets(&self, at: u64, len: u64) -> Result<Buffer> {
+        // Aligned as the columns in it need it.
+        let mut octets = MutableBuffer::from_len_zeroed(len as usize);
+        fill(&self.file, &self.path, at, octets.as_slice_mut())?;
+        Ok(octets.into())
+    }
+
+    /// A block, verified.
+    pub(crate) fn block(&self, at: u64, len: u64) -> Result<core::result::Result<(Buffer, Trailer), String>> {
+        let octets = self.octets(at, len)?;
+        Ok(verify(&octets, self.head.shard).map(|trailer| (octets, trailer)))
+    }
+
+    /// The blocks from a position and offset on, one by one, each verified, until something else stands
+    /// there; also what that is.
+    pub(crate) fn scan(
+        &self,
+        mut at: u64,
+        mut next: u64,
+        each: &mut dyn FnMut(Entry),
+    ) -> Result<(u64, u64, Found)> {
+        loop {
+            let (len, head) = match self.look(at)? {
+                Found::Block(len, head) => (len, head),
+                other => return Ok((at, next, other)),
+            };
+            let trailer = match self.block(at, len)? {
+                Ok((_, trailer)) => trailer,
+                Err(problem) => return Ok((at, next, Found::Broken(problem))),
+            };
+            if trailer.first != next {
+                let problem = format!("a block that begins at offset {} and not at {next}", trailer.first);
+                return Ok((at, next, Found::Broken(problem)));
+            }
+            each(Entry::new(at, head, &trailer));
+            at += len;
+            next = trailer.end();
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! The writer of one shard.
+
+use crate::{
+    block::BlockBuilder,
+    column::Value,
+    error::{Error, Result},
+    head::{Head, SpoolId},
+    index::Entry,
+    layout::{Layout, Shard},
+    meta::sync_folder,
+    retain::{Kept, delete_segment},
+    segment::{INDEX_ENDING, name},
+    slots::Record,
+};
+use arrow_ipc::Block as FooterBlock;
+use std::{
+    collections::VecDeque,
+    fmt,
+    fs::{self, File},
+    io::{self, IoSlice, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Offsets that are reserved at once. A power cut may cost so many numbers, and they have 63 bits.
+const RESERVE: u64 = 1 << 24;
+/// The kernel takes 1024 pieces in one call.
+const MAX_SLICES: usize = 1024;
+
+/// When others may see what was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// As soon as the kernel has it: it outlives the writer, not the machine.
+    #[default]
+    Os,
+    /// When the disk has it.
+    Disk,
+}
+
+/// How many of so many octets the disk has room for; a file system that is full, for tests.
+pub type Room = Arc<dyn Fn(&Path, usize) -> usize + Send + Sync>;
+
+/// How segments and blocks are cut.
+#[derive(Clone)]
+pub struct Options {
+    /// When others may see what was written.
+    pub durability: Durability,
+    /// A segment is full at so many octets.
+    pub segment_bytes: u64,
+    /// Or after so many microseconds.
+    pub segment_micros: i64,
+    /// A block is full at so many octets.
+    pub block_bytes: usize,
+    /// Or at so many rows.
+    pub block_rows: u32,
+    /// Room on the disk, if it is not asked itself.
+    #[doc(hidden)]
+    pub room: Option<Room>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Os,
+            segment_bytes: 256 << 20,
+            segment_micros: 600_000_000,
+            // Large enough that its head does not count, small enough that little is lost with it.
+            block_bytes: 1 << 20,
+            block_rows: 32_768,
+            room: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("durability", &self.durability)
+            .field("segment_bytes", &self.segment_bytes)
+            .field("segment_micros", &self.segment_micros)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What others may know of a shard without opening a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mark {
+    /// The first offset that is there.
+    pub earliest: u64,
+    /// The one behind the last.
+    pub end: u64,
+    /// The one behind the last that a row has: offsets from here to `end` were given up.
+    pub rows_to: u64,
+    /// The receive time of the last row, in microseconds since 1970.
+    pub last_time: i64,
+    /// Messages that were dropped on the way to this shard.
+    pub drops: u64,
+    /// Octets of its segments.
+    pub bytes: u64,
+}
+
+impl Mark {
+    pub(crate) const fn encode(&self) -> [u64; 6] {
+        [self.earliest, self.end, self.rows_to, self.last_time.cast_unsigned(), self.drops, self.bytes]
+    }
+
+    pub(crate) const fn decode(values: [u64; 6]) -> Self {
+        let [earliest, end, rows_to, last_time, drops, bytes] = values;
+        Self { earliest, end, rows_to, last_time: last_time.cast_signed(), drops, bytes }
+    }
+}
+
+/// The segment that is being written.
+pub(crate) struct Open {
+    file: File,
+    path: PathBuf,
+    /// Its list of blocks; `None` after a write to it has failed.
+    index: Option<File>,
+    head: Head,
+    len: u64,
+    entries: Vec<Entry>,
+    since: i64,
+}
+
+/// The writer of one shard. Rows go into a block, blocks into the open segment.
+pub struct ShardWriter {
+    pub(crate) shard: Shard,
+    pub(crate) folder: PathBuf,
+    pub(crate) id: SpoolId,
+    pub(crate) layout: Layout,
+    pub(crate) epoch: u32,
+    pub(crate) options: Options,
+    pub(crate) block: BlockBuilder,
+    /// The offset behind the last block.
+    pub(crate) next: u64,
+    /// Where the last segment ended.
+    pub(crate) follows: u64,
+    pub(crate) reserved: u64,
+    pub(crate) ahead: Record,
+    pub(crate) marks: Record,
+    /// What is published, but for `end`.
+    pub(crate) mark: Mark,
+    pub(crate) kept: VecDeque<Kept>,
+    pub(crate) open: Option<Open>,
+}
+
+impl ShardWriter {
+    /// Which shard it is.
+    pub const fn shard(&self) -> Shard {
+        self.shard
+    }
+
+    /// Its columns.
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The offset that the next row gets.
+    pub const fn next_offset(&self) -> u64 {
+        self.next + self.block.rows() as u64
+    }
+
+    /// What others know of it.
+    pub const fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Rows that are in no file yet.
+    pub const fn pending(&self) -> u32 {
+        self.block.rows()
+    }
+
+    /// Whether the block should be written before another row goes into it.
+    pub const fn is_full(&self) -> bool {
+        self.block.bytes() >= self.options.block_bytes || self.block.rows() >= self.options.block_rows
+    }
+
+    /// Appends a row, one value for each column of the layout; `offset` and, where rows know it, the shard
+    /// are put in here. It is written by [`Self::flush`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Row`] if the row has no place in a block.
+    pub fn push(&mut self, row: &[Value<'_>]) -> Result<()> {
+        self.block.push(row, self.next_offset())
+    }
+
+    /// Counts messages that did not get here. Others see it with the next block.
+    pub const fn count_drops(&mut self, drops: u64) {
+        self.mark.drops += drops;
+    }
+
+    /// Forgets the rows that are in no file yet, and says how many they were.
+    pub fn discard(&mut self) -> u32 {
+        let rows = self.block.rows();
+        self.block.clear();
+        rows
+    }
+
+    /// Writes the rows as a block, at a time in microseconds since 1970. With [`Durability::Os`] others
+    /// see them now, otherwise after [`Self::sync`].
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system; the rows are kept then, so that it can be tried again.
+    pub fn flush(&mut self, now: i64) -> Result<()> {
+        if self.block.rows() == 0 {
+            return Ok(());
+        }
+        let end = self.next_offset();
+        if end > self.reserved {
+            let reserved = end + RESERVE;
+            self.ahead.write([reserved, 0, 0, 0, 0, 0])?;
+            self.ahead.sync()?;
+            self.reserved = reserved;
+        }
+        let full = |open: &Open| {
+            open.len >= self.options.segment_bytes
+                || now.saturating_sub(open.since) >= self.options.segment_micros
+        };
+        if self.open.as_ref().is_some_and(full) {
+            self.seal()?;
+        }
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin(now)?,
+        };
+        let written = self.write_block(&mut open);
+        // A segment whose rest could not be cut off again takes no more blocks.
+        if written.is_ok() || self.rewind(&mut open).is_ok() {
+            self.open = Some(open);
+        } else {
+            self.abandon(open);
+        }
+        written?;
+        if self.options.durability == Durability::Os {
+            self.publish()?;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self, open: &mut Open) -> Result<()> {
+        let (trailer, head) = self.block.encode(self.next, self.epoch);
+        let mut slices = Vec::new();
+        self.block.slices(&mut slices);
+        write_slices(&mut open.file, &open.path, &mut slices, self.options.room.as_ref())
+            .map_err(Error::io("write", &*open.path))?;
+        let entry = Entry::new(open.len, head, &trailer);
+        open.len += trailer.len;
+        self.mark.bytes += trailer.len;
+        self.mark.last_time = trailer.max_time;
+        // The list is a cache; readers find the rest of the blocks by themselves.
+        if open.index.as_mut().is_some_and(|index| index.write_all(&entry.encode()).is_err()) {
+            open.index = None;
+        }
+        open.entries.push(entry);
+        self.next = trailer.end();
+        self.block.clear();
+        Ok(())
+    }
+
+    /// Takes back what a write has left that did not come to its end.
+    fn rewind(&self, open: &mut Open) -> Result<()> {
+        let cut = open.file.set_len(open.len).and_then(|()| open.file.seek(SeekFrom::Start(open.len)));
+        cut.map(|_| ()).map_err(Error::io("cut", &*open.path))
+    }
+
+    fn begin(&self, now: i64) -> Result<Open> {
+        let path = self.folder.join(name(self.next));
+        let head = Head {
+            spool: self.id,
+            shard: self.shard,
+            base: self.next,
+            follows: self.follows,
+            epoch: self.epoch.into(),
+        };
+        let octets = head.encode(&self.layout);
+        let begun = (|| {
+            let mut file = File::create(&path)?;
+            write_slices(&mut file, &path, &mut [IoSlice::new(&octets)], self.options.room.as_ref())?;
+            let index = File::create(path.with_extension(INDEX_ENDING))?;
+            Ok((file, index))
+        })();
+        let (file, index) = begun.map_err(|error: io::Error| {
+            // Half a beginning is nothing that a reader should meet.
+            let _ = fs::remove_file(&path);
+            Error::io("write", &*path)(error)
+        })?;
+        if self.options.durability == Durability::Disk {
+            sync_folder(&self.folder)?;
+        }
+        let len = octets.len() as u64;
+        Ok(Open { file, path, index: Some(index), head, len, entries: Vec::new(), since: now })
+    }
+
+    /// Ends the open segment, so that programs that read Arrow files can read it. Rows that are in no file
+    /// yet stay where they are.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system, where what was written may not be on the disk.
+    pub fn seal(&mut self) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        if open.entries.is_empty() {
+            return delete_segment(&self.folder, open.head.base);
+        }
+        let blocks: Vec<_> = open.entries.iter().map(footer_block).collect();
+        let footer = open.head.encode_footer(&self.layout, &blocks);
+        let slices = &mut [IoSlice::new(&footer)];
+        match write_slices(&mut open.file, &open.path, slices, self.options.room.as_ref()) {
+            Ok(()) => open.len += footer.len() as u64,
+            // Without its end it is as good for our readers; a full disk is no reason to stop here.
+            Err(_) => self.rewind(&mut open)?,
+        }
+        let synced = match self.options.durability {
+            Durability::Os => Ok(()),
+            Durability::Disk => open.file.sync_data().map_err(Error::io("sync", &*open.path)),
+        };
+        self.abandon(open);
+        synced
+    }
+
+    /// Goes on behind a segment.
+    fn abandon(&mut self, open: Open) {
+        self.follows = self.next;
+        if !open.entries.is_empty() {
+            let max_time = open.entries.iter().map(|entry| entry.max_time).max().unwrap_or(i64::MIN);
+            self.kept.push_back(Kept { base: open.head.base, end: self.next, bytes: open.len, max_time });
+        }
+    }
+
+    /// Waits until the disk has all blocks, and lets others see them.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system; what others see has not changed then.
+    pub fn sync(&mut self) -> Result<()> {
+        if let Some(open) = &self.open {
+            open.file.sync_data().map_err(Error::io("sync", &*open.path))?;
+        }
+        self.publish()
+    }
+
+    /// Whether there are blocks that others do not see yet.
+    pub const fn unpublished(&self) -> bool {
+        self.mark.end < self.next
+    }
+
+    /// Lets others see all blocks.
+    pub(crate) fn publish(&mut self) -> Result<()> {
+        self.mark.end = self.next;
+        self.mark.rows_to = if self.open.is_some() { self.next } else { self.follows };
+        self.publish_mark()
+    }
+
+    pub(crate) fn publish_mark(&mut self) -> Result<()> {
+        self.marks.write(self.mark.encode())
+    }
+
+    /// The first offset of the open segment.
+    pub(crate) fn open_base(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.head.base)
+    }
+
+    /// Octets of the open segment.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.len)
+    }
+
+    /// Writes and seals everything.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`].
+    pub fn close(&mut self, now: i64) -> Result<()> {
+        self.flush(now)?;
+        self.seal()?;
+        self.publish()?;
+        self.marks.sync()
+    }
+}
+
+/// What a footer says of a block.
+#[allow(clippy::cast_possible_wrap, reason = "files are shorter than 2^63, heads than 64 KiB")]
+pub(crate) fn footer_block(entry: &Entry) -> FooterBlock {
+    FooterBlock::new(entry.at as i64, entry.head as i32, (entry.len - u64::from(entry.head)) as i64)
+}
+
+/// Writes all pieces; they are used up.
+pub(crate) fn write_slices(
+    file: &mut File,
+    path: &Path,
+    slices: &mut [IoSlice<'_>],
+    room: Option<&Room>,
+) -> io::Result<()> {
+    let mut rest = slices;
+    let wanted: usize = rest.iter().map(|slice| slice.len()).sum();
+    let mut allowed = room.map_or(usize::MAX, |room| room(path, wanted));
+    let short = allowed < wanted;
+    while !rest.is_empty() {
+        let now = &rest[..rest.len().min(MAX_SLICES)];
+        let written = if short {
+            // As much as there is room for, octet by octet.
+            let first = now[0].len().min(allowed);
+            if first == 0 && !now[0].is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            file.write(&now[0][..first])
+        } else {
+            file.write_vectored(now)
+        };
+        match written {
+            Ok(0) if rest.iter().any(|slice| !slice.is_empty()) => {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            Ok(written) => {
+                allowed = allowed.saturating_sub(written);
+                IoSlice::advance_slices(&mut rest, written);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

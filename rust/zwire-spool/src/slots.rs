@@ -1,0 +1,158 @@
+//! Small records that are overwritten, read by others without a lock.
+//!
+//! A file of them has a head, and two places for each record. A new value goes to the place of the older one,
+//! with a number that is one greater and a checksum; readers take the greatest number whose checksum is
+//! right. So a write that is not finished, or seen in half, leaves the value before it.
+//!
+//! ```text
+//! head: "ZWIRSLOT" | spool id | 0 ... | crc32c
+//! place: number | six values of 64 bits | 0 0 0 0 | crc32c
+//! ```
+
+use crate::{
+    error::{Error, Result},
+    head::SpoolId,
+    read_at::{ReadAt, fill},
+};
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
+const MAGIC: &[u8; 8] = b"ZWIRSLOT";
+const PLACE: usize = 64;
+/// Values that a record has.
+pub(crate) const VALUES: usize = 6;
+
+fn seal(octets: &mut [u8; PLACE]) {
+    let crc = crc32c::crc32c(&octets[..PLACE - 4]);
+    octets[PLACE - 4..].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn sealed(octets: &[u8; PLACE]) -> bool {
+    crc32c::crc32c(&octets[..PLACE - 4]).to_le_bytes() == octets[PLACE - 4..]
+}
+
+fn head(id: &SpoolId) -> [u8; PLACE] {
+    let mut octets = [0; PLACE];
+    octets[..8].copy_from_slice(MAGIC);
+    octets[8..24].copy_from_slice(id);
+    seal(&mut octets);
+    octets
+}
+
+/// The newest value of a record, with its number.
+fn newest(places: &[u8; 2 * PLACE]) -> Option<(u64, [u64; VALUES])> {
+    let decode = |octets: &[u8; PLACE]| {
+        let u64_at = |at: usize| {
+            let mut value = [0; 8];
+            value.copy_from_slice(&octets[at..at + 8]);
+            u64::from_le_bytes(value)
+        };
+        // Places that were never written are zeros.
+        (sealed(octets) && u64_at(0) > 0).then(|| (u64_at(0), core::array::from_fn(|i| u64_at(8 + 8 * i))))
+    };
+    let (first, second) = places.as_chunks::<PLACE>().0.split_first()?;
+    decode(first).max(decode(second.first()?))
+}
+
+/// The values of all records of a file; `None` for one that was never written, or is damaged.
+pub(crate) fn read(path: &Path, id: &SpoolId, records: usize) -> Result<Vec<Option<[u64; VALUES]>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![None; records]),
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    read_from(&file, path, id, records)
+}
+
+/// As [`read`], of a file that is open.
+pub(crate) fn read_from(
+    file: &dyn ReadAt,
+    path: &Path,
+    id: &SpoolId,
+    records: usize,
+) -> Result<Vec<Option<[u64; VALUES]>>> {
+    let mut octets = vec![0; PLACE * (1 + 2 * records)];
+    let len = file.len().map_err(Error::io("read", path))?;
+    let there = usize::try_from(len).unwrap_or(usize::MAX).min(octets.len());
+    fill(file, path, 0, &mut octets[..there])?;
+    let Some((start, places)) = octets.split_first_chunk::<PLACE>() else { return Ok(vec![None; records]) };
+    if !sealed(start) || start[..8] != *MAGIC {
+        return Ok(vec![None; records]);
+    }
+    if start[8..24] != *id {
+        return Err(Error::Mismatch { path: path.to_owned(), problem: "of another spool".to_owned() });
+    }
+    let values = places.as_chunks::<{ 2 * PLACE }>().0.iter();
+    Ok(values.map(|places| newest(places).map(|newest| newest.1)).collect())
+}
+
+/// One record that is written by one writer.
+pub(crate) struct Record {
+    file: File,
+    path: PathBuf,
+    at: u64,
+    number: u64,
+}
+
+impl Record {
+    /// Makes the file if it is not there, or not one of this spool.
+    pub(crate) fn open(path: &Path, id: &SpoolId, index: usize) -> Result<Self> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(Error::io("open", path))?;
+        let mut there = [0; PLACE];
+        let len = file.len().map_err(Error::io("read", path))?;
+        if len >= PLACE as u64 {
+            fill(&file, path, 0, &mut there)?;
+        }
+        if there != head(id) {
+            file.set_len(0).map_err(Error::io("write", path))?;
+            write_at(&file, &head(id), 0).map_err(Error::io("write", path))?;
+        }
+        let at = (PLACE * (1 + 2 * index)) as u64;
+        let mut places = [0; 2 * PLACE];
+        let len = file.len().map_err(Error::io("read", path))?.saturating_sub(at).min(2 * PLACE as u64);
+        fill(&file, path, at, &mut places[..len as usize])?;
+        let number = newest(&places).map_or(0, |newest| newest.0);
+        Ok(Self { file, path: path.to_owned(), at, number })
+    }
+
+    /// Writes the next value.
+    pub(crate) fn write(&mut self, values: [u64; VALUES]) -> Result<()> {
+        let mut octets = [0; PLACE];
+        self.number += 1;
+        octets[..8].copy_from_slice(&self.number.to_le_bytes());
+        for (index, value) in values.iter().enumerate() {
+            octets[8 + 8 * index..16 + 8 * index].copy_from_slice(&value.to_le_bytes());
+        }
+        seal(&mut octets);
+        let at = self.at + (self.number % 2) * PLACE as u64;
+        write_at(&self.file, &octets, at).map_err(Error::io("write", &*self.path))
+    }
+
+    /// Waits until the disk has what was written.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(Error::io("sync", &*self.path))
+    }
+}
+
+/// Writes all octets at a position.
+pub(crate) fn write_at(file: &File, octets: &[u8], at: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::write_all_at(file, octets, at);
+    #[cfg(windows)]
+    {
+        let mut done = 0;
+        while done < octets.len() {
+            done += std::os::windows::fs::FileExt::seek_write(file, &octets[done..], at + done as u64)?;
+        }
+        Ok(())
+    }
+}

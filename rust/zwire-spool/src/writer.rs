@@ -1,0 +1,271 @@
+//! A spool that is written.
+
+use crate::{
+    column::Value,
+    consumers::{self, Consumer},
+    error::{Error, Result},
+    head::SpoolId,
+    layout::{GAPS, Layout, MAX_SHARDS, Shard},
+    meta::{Meta, Rule, boot_id},
+    recover::{self, Left, Recovered, Site},
+    shard::{Options, ShardWriter},
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+};
+
+const LOCK: &str = "LOCK";
+
+/// What a new spool is to be; an old one has to be it already.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Which columns.
+    pub layout: Layout,
+    /// How many shards.
+    pub shards: u32,
+    /// Which message goes where.
+    pub rule: Rule,
+}
+
+/// A message, or several, that are not in the spool.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Gap {
+    /// The shard that they would be in.
+    pub shard: u32,
+    /// The offset of the first row behind them.
+    pub offset: u64,
+    /// `gap`, `drop`, `reconnect`, `epoch` or `duplicate`.
+    pub kind: &'static str,
+    /// Whose messages, where that is known: node and number of the publisher.
+    pub source: Option<(Vec<u8>, u32)>,
+    /// The first and the last of their numbers.
+    pub numbers: Option<(u32, u32)>,
+    /// How many they are, where that is known.
+    pub count: Option<u64>,
+    /// When it was noticed, in microseconds since 1970.
+    pub time: i64,
+    /// In words.
+    pub detail: String,
+}
+
+/// The right to write a spool, and what belongs to all shards. Shards are written by themselves.
+pub struct Writer {
+    dir: PathBuf,
+    meta: Meta,
+    recovered: Vec<Recovered>,
+    // Held as long as the writer lives.
+    _lock: File,
+}
+
+/// The shards of a spool that is written: one for each share of the messages, and the gap log.
+pub struct Shards {
+    /// Messages.
+    pub data: Vec<ShardWriter>,
+    /// What is not in them.
+    pub gaps: ShardWriter,
+}
+
+impl Writer {
+    /// Opens the spool in a folder, or makes one with this id; `now` is in microseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] if somebody else writes it, [`Error::Mismatch`] if it is another one than wanted.
+    pub fn open(
+        dir: &Path,
+        wanted: &Wanted,
+        id: SpoolId,
+        options: &Options,
+        now: i64,
+    ) -> Result<(Self, Shards)> {
+        if !(1..=MAX_SHARDS).contains(&wanted.shards) {
+            return Err(Error::Usage(format!("{} shards: 1 to {MAX_SHARDS} are possible", wanted.shards)));
+        }
+        fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
+        let path = dir.join(LOCK);
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(Error::io("open", &*path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { dir: dir.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
+        }
+        let boot = boot_id();
+        let (mut meta, left) = match Meta::read(dir)? {
+            Some(meta) => {
+                same(dir, &meta, wanted)?;
+                let whole = meta.clean || (meta.boot == boot && !boot.is_empty());
+                (meta, if whole { Left::Whole } else { Left::Torn })
+            }
+            None => {
+                let Wanted { layout, shards, rule } = wanted.clone();
+                let meta = Meta {
+                    id,
+                    layout,
+                    shards,
+                    rule,
+                    created: now,
+                    epoch: 0,
+                    boot: String::new(),
+                    clean: true,
+                };
+                if dir.join(recover::MARKS).exists() {
+                    let problem = "has segments of a spool, and no meta.json".to_owned();
+                    return Err(Error::BadFile { path: dir.to_owned(), problem });
+                }
+                meta.write(dir)?;
+                (meta, Left::Whole)
+            }
+        };
+        meta.epoch += 1;
+        meta.boot = boot;
+        meta.clean = false;
+        let shards = meta.shards as usize + 1;
+        let mut data = Vec::new();
+        let mut recovered = Vec::new();
+        let site = |index: usize| Site { dir, id: meta.id, index, shards, left, epoch: meta.epoch };
+        for number in 0..meta.shards {
+            let site = site(number as usize);
+            let opened = recover::open(&site, Shard::Data(number), meta.layout.clone(), options.clone())?;
+            data.push(opened.0);
+            recovered.push(opened.1);
+        }
+        let gap_site = site(meta.shards as usize);
+        let (gaps, found) = recover::open(&gap_site, Shard::Gaps, Layout::whole(&GAPS), options.clone())?;
+        recovered.push(found);
+        // Whoever is stopped before this begins again with what the last writer has left.
+        meta.write(dir)?;
+        let mut shards = Shards { data, gaps };
+        shards.tell_start(&recovered, meta.epoch, now)?;
+        Ok((Self { dir: dir.to_owned(), meta, recovered, _lock: lock }, shards))
+    }
+
+    /// What it is.
+    pub const fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What was found when it was opened: each shard, and the gap log at last.
+    pub fn recovered(&self) -> &[Recovered] {
+        &self.recovered
+    }
+
+    /// Who reads it, and how far.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system, or a damaged file.
+    pub fn consumers(&self) -> Result<BTreeMap<String, Consumer>> {
+        consumers::all(&self.dir, &self.meta.id)
+    }
+
+    /// Forgets a consumer.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system.
+    pub fn forget(&self, consumer: &str) -> Result<()> {
+        consumers::forget(&self.dir, consumer)
+    }
+
+    /// Says that all shards were closed.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system.
+    pub fn close(mut self) -> Result<()> {
+        self.meta.clean = true;
+        self.meta.write(&self.dir)
+    }
+}
+
+/// That a spool is what is wanted.
+fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
+    let differs = |problem: String| Err(Error::Mismatch { path: dir.to_owned(), problem });
+    if meta.shards != wanted.shards {
+        return differs(format!("this spool has {} shards, not {}", meta.shards, wanted.shards));
+    }
+    if meta.rule != wanted.rule {
+        return differs(format!("this spool has the shard rule {:?}, not {:?}", meta.rule, wanted.rule));
+    }
+    if meta.layout != wanted.layout {
+        let names = |layout: &Layout| {
+            let names: Vec<_> = layout.columns.iter().map(|column| column.name).collect();
+            format!("{} ({})", layout.table.name, names.join(", "))
+        };
+        return differs(format!("this spool has {}, not {}", names(&meta.layout), names(&wanted.layout)));
+    }
+    Ok(())
+}
+
+impl Shards {
+    /// Writes what was lost, by this shard, into the gap log.
+    ///
+    /// # Errors
+    ///
+    /// As [`ShardWriter::flush`].
+    pub fn tell(gaps: &mut ShardWriter, gap: &Gap) -> Result<()> {
+        let number = |number: Option<u32>| Value::from(number.map(i64::from));
+        gaps.push(&[
+            Value::Int(gap.shard.into()),
+            Value::Int(gap.offset.cast_signed()),
+            Value::Text(gap.kind),
+            gap.source.as_ref().map(|source| source.0.as_slice()).into(),
+            number(gap.source.as_ref().map(|source| source.1)),
+            number(gap.numbers.map(|numbers| numbers.0)),
+            number(gap.numbers.map(|numbers| numbers.1)),
+            gap.count.map(u64::cast_signed).into(),
+            Value::Int(gap.time),
+            Value::Text(&gap.detail),
+        ])
+    }
+
+    /// A spool that goes on has missed what came while nobody wrote it.
+    fn tell_start(&mut self, recovered: &[Recovered], epoch: u32, now: i64) -> Result<()> {
+        if epoch <= 1 {
+            return Ok(());
+        }
+        for found in recovered {
+            let Shard::Data(shard) = found.shard else { continue };
+            let gap = |kind, count, detail| Gap {
+                shard,
+                offset: found.next,
+                kind,
+                count,
+                time: now,
+                detail,
+                ..Gap::default()
+            };
+            let detail = format!(
+                "epoch {epoch} begins; what was sent since the last row, at {} us since 1970, is not in the spool",
+                found.last_time
+            );
+            Self::tell(&mut self.gaps, &gap("epoch", None, detail))?;
+            if let Some((path, problem)) = &found.damaged {
+                let detail = format!("{} is damaged and was left as it is: {problem}", path.display());
+                Self::tell(&mut self.gaps, &gap("gap", None, detail))?;
+            }
+            if found.hole < found.next {
+                let count = found.next - found.hole;
+                let detail = format!(
+                    "offsets {} to {} (exclusive) have no rows: the machine stopped, or a file is damaged; {} \
+                     octets that were not written to their end were cut off",
+                    found.hole, found.next, found.cut
+                );
+                Self::tell(&mut self.gaps, &gap("gap", Some(count), detail))?;
+            }
+        }
+        self.gaps.flush(now)
+    }
+}

@@ -1,0 +1,5 @@
+//! The spool from outside: what is written is read again, by whatever name and after whatever accident.
+
+mod hostile;
+mod support;
+mod written;
