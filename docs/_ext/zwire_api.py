@@ -11,48 +11,33 @@ A name that another public module defines is a reference to there.
 from __future__ import annotations
 
 import ast
-import builtins
-import functools
 import importlib
 import inspect
 import re
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
+from zwire_text import (
+    Function,
+    Source,
+    bases,
+    documented,
+    fields,
+    public,
+    resolve,
+    signature,
+    source,
+    type_of,
+    union,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from docutils import nodes
     from sphinx.application import Sphinx
-
-SOURCES = Path(__file__).parents[2] / "python"
-
-# The order of the reference. Where two modules have a name, the first one documents it; modules that are not
-# here come last.
-_ORDER = (
-    "zwire.zenoh.handlers",
-    "zwire.zenoh",
-    "zwire.zenoh.ext",
-    "zwire.typed",
-    "zwire.config",
-    "zwire.errors",
-    "zwire.zre",
-    "zwire.zre.compat",
-    "zwire.zmtp",
-    "zwire.capture",
-    "zwire.spark",
-    "zwire.spark.schema",
-)
-
-# Programs, not modules to import.
-_PROGRAMS = ("zwire.cli", "zwire.demo", "zwire.__main__")
-
-# What is private and has a better name for readers.
-_SHOWN = {"_Tree": "SessionConfig", "_ArrowArray": "ArrowArray", "_Declared": "Declared"}
 
 # What the special methods of a class let one do with its objects.
 _ABILITIES = {
@@ -89,245 +74,8 @@ otherwise; sizes are bytes.
 # What is code already, what is a role, and else code between single backticks.
 _CODE = re.compile(r"``.+?``|:[\w:]+:`[^`]+`|`([^`\n]+)`(?!_)", re.DOTALL)
 
-# A type variable of ours.
-_VARIABLE = re.compile(r"\b_?[A-Z]\b")
-
 # So many constants of one class are a list of names.
 _MANY = 20
-
-
-@dataclass
-class Source:
-    """The text of a module: what it defines, what it imports, and what stands below its attributes.
-
-    As the home of a generic base, with what its type variables are ``given`` as.
-    """
-
-    name: str
-    path: Path
-    text: str | None
-    defined: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    imported: dict[str, tuple[str, str]] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    given: dict[str, ast.expr] = field(default_factory=dict)
-
-    def collect(self, body: list[ast.stmt]) -> None:
-        """Take the definitions of a body, those below ``if TYPE_CHECKING`` too."""
-        for node in body:
-            match node:
-                case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                    self.defined.setdefault(node.name, []).append(node)
-                case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
-                    if name == "__all__":
-                        self.names = ast.literal_eval(node.value)
-                    self.defined.setdefault(name, []).append(node)
-                case ast.ImportFrom(module=module, level=0) if module:
-                    for alias in node.names:
-                        self.imported[alias.asname or alias.name] = (module, alias.name)
-                case ast.If():
-                    self.collect(node.body)
-
-
-@functools.cache
-def source(name: str) -> Source | None:
-    """Read a module of ours; ``None`` for those of others."""
-    base = SOURCES.joinpath(*name.split("."))
-    for path in (base.with_suffix(".pyi"), base.with_suffix(".py"), base / "__init__.py"):
-        if name.partition(".")[0] == "zwire" and path.exists():
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found = Source(name, path, ast.get_docstring(tree))
-            found.collect(tree.body)
-            return found
-    return None
-
-
-def resolve(module: str, name: str) -> tuple[Source, str] | None:
-    """Follow imports to the module that defines a name."""
-    here = source(module)
-    while here and name not in here.defined:
-        before = (module, name)
-        module, name = here.imported.get(name, before)
-        if (module, name) == before:  # nowhere, or a submodule
-            return None
-        here = source(module)
-    return (here, name) if here else None
-
-
-@functools.cache
-def public() -> list[str]:
-    """All modules whose names are documented, in the order of the reference."""
-    found: list[str] = []
-    for path in sorted(SOURCES.glob("zwire/**/*.py")):
-        parts = path.relative_to(SOURCES).with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        hidden = any(part.startswith("_") for part in module.split("."))
-        if not hidden and not module.startswith(_PROGRAMS) and (here := source(module)) and here.names:
-            found.append(module)
-    known = {module: place for place, module in enumerate(_ORDER)}
-    return sorted(found, key=lambda module: (known.get(module, len(known)), module))
-
-
-@functools.cache
-def documented() -> dict[tuple[str, str], str]:
-    """Where each definition is documented: module and name there to the public path."""
-    found = [
-        (place, module, name)
-        for module in public()
-        for name in getattr(source(module), "names", [])
-        if (place := resolve(module, name))
-    ]
-    # Of those in the order, a module that defines a name comes before those that only have it.
-    found.sort(key=lambda each: (each[1] not in _ORDER, each[0][0].name != each[1]))
-    places: dict[tuple[str, str], str] = {}
-    for (home, original), module, name in found:
-        places.setdefault((home.name, original), f"{module}.{name}")
-    return places
-
-
-class _Types(ast.NodeTransformer):
-    """Makes an annotation readable elsewhere: aliases are what they stand for, names of ours are paths."""
-
-    def __init__(
-        self, module: Source, given: dict[str, ast.expr] | None = None, within: tuple[str, ...] = ()
-    ) -> None:
-        self.module, self.given, self.within = module, given or {}, within
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.given:
-            return self.given[node.id]
-        if alias := self._alias(node.id, []):
-            return alias
-        found = resolve(self.module.name, node.id)
-        if found and (place := documented().get((found[0].name, found[1]))):
-            return ast.Name(f"~{place}")
-        if isinstance(getattr(builtins, node.id, None), type):
-            return ast.Name(f"~builtins.{node.id}")  # `bytes` alone might be a property of ours
-        shown = _SHOWN.get(node.id, node.id.lstrip("_"))
-        # A path that leads nowhere: the name alone would be one of that name elsewhere.
-        return ast.Name(f"~private.{shown}" if found else shown)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        # `zenoh.Session`, where `zenoh` is an imported module.
-        if isinstance(node.value, ast.Name) and node.value.id in self.module.imported:
-            module = ".".join(self.module.imported[node.value.id])
-            if source(module) and (found := resolve(module, node.attr)):
-                return ast.Name(f"~{documented().get((found[0].name, found[1]), node.attr)}")
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if isinstance(node.value, ast.Name):
-            if node.value.id == "Literal":
-                return node
-            given = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            if alias := self._alias(node.value.id, [self.visit(each) for each in given]):
-                return alias
-        self.generic_visit(node)
-        return node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if isinstance(node.value, str):
-            return self.visit(ast.parse(node.value, mode="eval").body)
-        return node
-
-    def _alias(self, name: str, given: list[ast.expr]) -> ast.expr | None:
-        found = resolve(self.module.name, name)
-        if not found or name in self.within or (found[0].name, found[1]) in documented():
-            return None
-        match found[0].defined[found[1]]:
-            case [ast.AnnAssign(annotation=ast.Name(id="TypeAlias"), value=ast.expr() as value)]:
-                variables = list(dict.fromkeys(_VARIABLE.findall(ast.unparse(value))))
-                inner = _Types(found[0], dict(zip(variables, given, strict=False)), (*self.within, name))
-                return inner.visit(ast.parse(ast.unparse(value), mode="eval").body)
-        return None
-
-
-def _type(module: Source, annotation: ast.expr | None) -> list[str]:
-    """The alternatives of an annotation, ``None`` last."""
-    if annotation is None:
-        return []
-    annotation = _Types(module, module.given).visit(ast.parse(ast.unparse(annotation), mode="eval").body)
-    parts: list[str] = []
-
-    def split(node: ast.expr) -> None:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            split(node.left)
-            split(node.right)
-        else:
-            parts.append(ast.unparse(node))
-
-    split(annotation)
-    return parts
-
-
-def _union(parts: list[str]) -> str:
-    unique = list(dict.fromkeys(parts))
-    if "None" in unique:
-        unique.remove("None")
-        unique.append("None")
-    return " | ".join(unique)
-
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def signature(module: Source, overloads: list[_Function], *, method: bool) -> str:
-    """One signature for all overloads."""
-    types: dict[str, list[str]] = {}
-    defaults: dict[str, str] = {}
-    order: list[tuple[str, str]] = []
-    returned: list[str] = []
-    for function in overloads:
-        arguments = function.args
-        plain = [*arguments.posonlyargs, *arguments.args]
-        values = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
-        every = [("", each, value) for each, value in zip(plain, values, strict=True)][method:]
-        if arguments.vararg:
-            every.append(("*", arguments.vararg, None))
-        every += [
-            ("k", each, value)
-            for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        ]
-        if arguments.kwarg:
-            every.append(("**", arguments.kwarg, None))
-        for kind, each, value in every:
-            if each.arg not in types:
-                order.append((kind, each.arg))
-            types.setdefault(each.arg, []).extend(_type(module, each.annotation))
-            if value is not None:
-                defaults[each.arg] = ast.unparse(value)
-        returned += _type(module, function.returns)
-    shown: list[str] = []
-    for kind, name in order:
-        if kind == "k" and not any(other.startswith("*") for other in shown):
-            shown.append("*")
-        text = (kind if kind != "k" else "") + name
-        text += f": {_union(types[name])}" if types[name] else ""
-        text += f" = {defaults[name]}" if name in defaults else ""
-        shown.append(text)
-    result = _union(returned)
-    return f"({', '.join(shown)})" + (f" -> {result}" if result and result != "Self" else "")
-
-
-def _fields(module: Source, node: ast.ClassDef) -> str:
-    """The constructor of a dataclass or named tuple."""
-    fields: list[str] = []
-    for each in node.body:
-        match each:
-            case ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
-                text = f"{name}: {_union(_type(module, each.annotation))}"
-                fields.append(text if each.value is None else f"{text} = {_default(each.value)}")
-    decorators = " ".join(ast.unparse(each) for each in node.decorator_list)
-    return f"({', '.join((['*'] if 'kw_only=True' in decorators else []) + fields)})"
-
-
-def _default(value: ast.expr) -> str:
-    """A default as a reader wants it: what helpers of ours wrap comes last in their call."""
-    match value:
-        case ast.Call(func=ast.Name(id="key"), args=[*_, last]):
-            return ast.unparse(last)
-        case ast.Call(func=ast.Name(id="field")):
-            return "..."
-    return ast.unparse(value)
 
 
 def text_of(stub: str | None, obj: object) -> str | None:
@@ -348,15 +96,6 @@ def render(text: str | None) -> Iterator[str]:
         else:
             yield line
     yield ""
-
-
-def _variables(home: Source, name: str) -> list[str]:
-    """The type variables of a class, in their order."""
-    node = home.defined[name][0]
-    assert isinstance(node, ast.ClassDef)
-    bases = [base for base in node.bases if isinstance(base, ast.Subscript)]
-    bases.sort(key=lambda base: ast.unparse(base.value) != "Generic")
-    return list(dict.fromkeys(name for base in bases for name in _VARIABLE.findall(ast.unparse(base.slice))))
 
 
 def _given(base: Source) -> str:
@@ -395,7 +134,7 @@ class Writer:
         assert self.source is not None
         self.add(0, f".. py:module:: {self.module}", "", *render(self.source.text))
         elsewhere: list[str] = []
-        bases: dict[tuple[str, str], int] = {}
+        counts: dict[tuple[str, str], int] = {}
         found: list[tuple[str, Source, str]] = []
         for name in self.source.names:
             place = resolve(self.module, name)
@@ -409,11 +148,11 @@ class Writer:
                 elsewhere.append(f"``{name}`` is :py:obj:`{qualified}`")
                 continue
             found.append((name, *place))
-            for base in self._bases(*place):
+            for base in bases(*place):
                 if (base[0].name, base[1]) not in documented():
-                    bases[base[0].name, base[1]] = bases.get((base[0].name, base[1]), 0) + 1
+                    counts[base[0].name, base[1]] = counts.get((base[0].name, base[1]), 0) + 1
         self.shared = set()
-        self.shared = {key for key, count in bases.items() if count > 1 and self._says(*key)}
+        self.shared = {key for key, count in counts.items() if count > 1 and self._says(*key)}
         if elsewhere:
             self.add(0, f"Also here: {', '.join(elsewhere)}.", "")
         order = {ast.ClassDef: 1, ast.FunctionDef: 0, ast.AsyncFunctionDef: 0}
@@ -431,17 +170,17 @@ class Writer:
         obj = getattr(self.runtime, name)
         if isinstance(definitions[0], ast.ClassDef):
             self.cls(name, home, original, obj)
-        elif isinstance(definitions[0], _Function):
+        elif isinstance(definitions[0], Function):
             self.function("py:function", 0, name, home, definitions, obj)
         else:
             self.add(0, f".. py:data:: {name}")
             annotation = getattr(definitions[0], "annotation", None)
             if annotation is not None and "TypeAlias" not in ast.unparse(annotation):
-                self.add(1, f":type: {_union(_type(home, annotation))}")
+                self.add(1, f":type: {union(type_of(home, annotation))}")
             self.add(0, "")
 
     def function(
-        self, kind: str, depth: int, path: str, home: Source, overloads: list[_Function], obj: object
+        self, kind: str, depth: int, path: str, home: Source, overloads: list[Function], obj: object
     ) -> None:
         name = path.rpartition(".")[2]
         first = overloads[0]
@@ -457,35 +196,13 @@ class Writer:
         stub = next((text for each in overloads if (text := ast.get_docstring(each))), None)
         self.say(depth + 1, path, text_of(stub, obj))
 
-    def _bases(self, home: Source, name: str) -> list[tuple[Source, str]]:
-        node = home.defined[name][0]
-        if not isinstance(node, ast.ClassDef):
-            return []
-        bases: list[tuple[Source, str]] = []
-        for base in node.bases:
-            match base:
-                case ast.Name(id=named):
-                    given: list[ast.expr] = []
-                case ast.Subscript(value=ast.Name(id=named), slice=ast.Tuple(elts=given)):
-                    pass
-                case ast.Subscript(value=ast.Name(id=named), slice=single):
-                    given = [single]
-                case _:
-                    continue
-            if found := resolve(home.name, named):
-                types = _Types(home, home.given)
-                shown = [types.visit(ast.parse(ast.unparse(each), mode="eval").body) for each in given]
-                where = replace(found[0], given=dict(zip(_variables(*found), shown, strict=False)))
-                bases.append((where, found[1]))
-        return bases
-
     def cls(self, name: str, home: Source, original: str, obj: object) -> None:
         node = home.defined[original][0]
         assert isinstance(node, ast.ClassDef)
         members = self._members(home, original)
         # That of a private base is for us.
         constructors = [
-            each for each in node.body if isinstance(each, _Function) and each.name in ("__new__", "__init__")
+            each for each in node.body if isinstance(each, Function) and each.name in ("__new__", "__init__")
         ]
         shown = ""
         if constructors:
@@ -493,7 +210,7 @@ class Writer:
         elif _named(
             [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list], "dataclass"
         ) or any(ast.unparse(base) == "NamedTuple" for base in node.bases):
-            shown = _fields(home, node)
+            shown = fields(home, node)
         error = isinstance(obj, type) and issubclass(obj, Exception)
         self.add(0, f".. py:{'exception' if error else 'class'}:: {name}{'' if error else shown}")
         if _named(node.decorator_list, "final"):
@@ -501,14 +218,14 @@ class Writer:
         self.add(0, "")
         public = [
             f":py:class:`~{documented()[base[0].name, base[1]]}`"
-            for base in self._bases(home, original)
+            for base in bases(home, original)
             if (base[0].name, base[1]) in documented()
         ]
         if isinstance(obj, type) and issubclass(obj, Exception):
             public += [f"``{base.__name__}``" for base in obj.__bases__ if base.__module__ == "builtins"]
         public += [
             f":py:class:`{base[1]}`{_given(base[0])}"
-            for base in self._bases(home, original)
+            for base in bases(home, original)
             if (base[0].name, base[1]) in self.shared
         ]
         if public:
@@ -536,7 +253,7 @@ class Writer:
 
     @staticmethod
     def _able(members: dict[str, tuple[Source, list[ast.stmt]]], special: str) -> bool:
-        return isinstance(members[special][1][0], _Function)
+        return isinstance(members[special][1][0], Function)
 
     @staticmethod
     def _constant(definitions: list[ast.stmt]) -> bool:
@@ -549,7 +266,7 @@ class Writer:
         """Members in their order, those of private bases too, unless the class is said to have that base."""
         members: dict[str, tuple[Source, list[ast.stmt]]] = {}
         elsewhere: set[str] = set()
-        for where, base in self._bases(home, name):
+        for where, base in bases(home, name):
             inherited = self._members(where, base, below=True)
             if (where.name, base) in documented() or ((where.name, base) in self.shared and not below):
                 elsewhere |= inherited.keys()
@@ -584,19 +301,19 @@ class Writer:
             runtime = None
         if isinstance(runtime, staticmethod | classmethod):
             runtime = getattr(obj, name)  # the wrapper explains what a static method is
-        if isinstance(first, _Function) and _named(first.decorator_list, "property", "cached_property"):
+        if isinstance(first, Function) and _named(first.decorator_list, "property", "cached_property"):
             self.add(1, f".. py:property:: {name}")
-            if kind := _union(_type(home, first.returns)):
+            if kind := union(type_of(home, first.returns)):
                 self.add(2, f":type: {kind}")
             self.add(0, "")
             self.say(2, path, text_of(ast.get_docstring(first), runtime))
-        elif isinstance(first, _Function):
-            overloads = [each for each in definitions if isinstance(each, _Function)]
+        elif isinstance(first, Function):
+            overloads = [each for each in definitions if isinstance(each, Function)]
             self.function("py:method", 1, path, home, overloads, runtime)
         elif isinstance(first, ast.AnnAssign | ast.Assign):
             self.add(1, f".. py:attribute:: {name}")
             if isinstance(first, ast.AnnAssign):
-                self.add(2, f":type: {_union(_type(home, first.annotation))}")
+                self.add(2, f":type: {union(type_of(home, first.annotation))}")
             elif isinstance(first.value, ast.Constant):
                 self.add(2, f":value: {first.value.value!r}")
             self.add(0, "")
@@ -617,7 +334,8 @@ class ApiDirective(SphinxDirective):
         for each in {place for place, _ in documented()} | {module}:
             if here := source(each):
                 self.env.note_dependency(str(here.path))
-        self.env.note_dependency(__file__)
+        for name in ("zwire_api.py", "zwire_text.py"):
+            self.env.note_dependency(str(Path(__file__).with_name(name)))
         lines = Writer(module).page()
         return self.parse_text_to_nodes("\n".join(lines))
 

@@ -1,6 +1,6 @@
 """The reference of the documentation: each public name is in it once, with its types and words."""
 
-import importlib.util
+import importlib
 import inspect
 import sys
 
@@ -9,17 +9,9 @@ import pytest
 import snippets
 from zwire import _zwire, zenoh, zre
 
-EXTENSION = snippets.ROOT / "docs" / "_ext" / "zwire_api.py"
+sys.path.insert(0, str(snippets.ROOT / "docs" / "_ext"))
 
-
-def load():
-    spec = importlib.util.spec_from_file_location("zwire_api", EXTENSION)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-api = load()
+api = importlib.import_module("zwire_api")
 
 
 def test_the_modules_are_found():
