@@ -147,8 +147,10 @@ class _Types(ast.NodeTransformer):
         if isinstance(getattr(builtins, node.id, None), type):
             return ast.Name(f"~builtins.{node.id}")  # `bytes` alone might be a property of ours
         shown = _SHOWN.get(node.id, node.id.lstrip("_"))
-        # A path that leads nowhere: the name alone would be one of that name elsewhere.
-        return ast.Name(f"~private.{shown}" if found else shown)
+        if found and isinstance(found[0].defined[found[1]][0], ast.ClassDef):
+            # A path that leads nowhere: the name alone would be that of a class elsewhere.
+            return ast.Name(f"~private.{shown}")
+        return ast.Name(shown)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         # `zenoh.Session`, where `zenoh` is an imported module.
