@@ -1887,7 +1887,8 @@ class Session:
             consolidation: How several replies with one key are thinned out; the newest of each key if left
                 out.
             accept_replies: Whether replies may have keys outside of what is asked.
-            timeout: Seconds; ``queries_default_timeout`` of the configuration, 10 s, if left out.
+            timeout: Seconds, at least one millisecond; ``queries_default_timeout`` of the configuration,
+                10 s, if left out.
             congestion_control: What happens where a queue is full; ``BLOCK`` if left out.
             priority: What goes first.
             express: Past the batches.
@@ -2103,7 +2104,8 @@ class Session:
             consolidation: How several replies with one key are thinned out; the newest of each key if left
                 out.
             accept_replies: Whether replies may have keys outside of what is asked.
-            timeout: Seconds; ``queries_default_timeout`` of the configuration, 10 s, if left out.
+            timeout: Seconds, at least one millisecond; ``queries_default_timeout`` of the configuration,
+                10 s, if left out.
             congestion_control: What happens where a queue is full; ``BLOCK`` if left out.
             priority: What goes first; ``DATA`` if left out.
             express: Past the batches: lower latency, more packets.

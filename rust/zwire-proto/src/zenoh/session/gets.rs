@@ -25,6 +25,10 @@ use crate::{
 /// What an asker reads when the time of its query is over.
 const TIMEOUT: &[u8] = b"Timeout";
 
+/// The least time that a get has. Timers of the reference tick once in a millisecond: there a get whose timeout is
+/// zero still hears who answers at once, and a node on the way takes a zero for no timeout.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// A get that is waiting for a branch: the network, or queryables of the own session.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -51,7 +55,7 @@ impl Pending {
             key,
             any_key: false,
             consolidation,
-            deadline: now.mono.saturating_add(timeout),
+            deadline: now.mono.saturating_add(timeout.max(SHORTEST)),
             network: false,
             local: 0,
             end: GetEnd::Completed,
@@ -226,7 +230,7 @@ impl Session {
             request.target = get.target;
             request.budget = get.budget;
             request.ts_stack = get.stamps.clone().map(|stamps| stamps.leaving());
-            request.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+            request.timeout_ms = Some(u64::try_from(timeout.max(SHORTEST).as_millis()).unwrap_or(u64::MAX));
             self.send(NetworkMessage::Request(request));
         }
         if get.destination.local() {

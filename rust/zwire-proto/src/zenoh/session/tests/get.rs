@@ -185,6 +185,25 @@ fn a_timeout_that_nodes_tell_of_is_told_once() {
 }
 
 #[test]
+fn a_get_without_any_time_has_a_millisecond() {
+    let mut rig = Rig::new();
+    for timeout in [Duration::ZERO, Duration::from_micros(400)] {
+        let timeout = Some(timeout);
+        let id = rig.session.get(rig.now, Get { timeout, ..Get::new(key("k")) }).unwrap();
+        let sent = rig.messages();
+        let [NetworkMessage::Request(request)] = &sent[..] else { panic!("{sent:?}") };
+        assert_eq!(request.timeout_ms, Some(1));
+        assert_eq!(rig.session.poll_timeout(), Some(rig.now.mono + Duration::from_millis(1)));
+        rig.session.handle_timeout(rig.now);
+        assert_eq!(rig.events(), [] as [&str; 0]);
+        rig.pass(1);
+        assert_eq!(rig.events(), [format!("{}: ERR Timeout", id.0), format!("{}: TimedOut", id.0)]);
+    }
+    rig.session.liveliness_get(rig.now, key("k"), Some(Duration::ZERO)).unwrap();
+    assert_eq!(rig.session.poll_timeout(), Some(rig.now.mono + Duration::from_millis(1)));
+}
+
+#[test]
 fn the_default_timeout_is_that_of_the_session() {
     let mut rig = Rig::new();
     rig.get("k");
