@@ -19,6 +19,7 @@
         TimedOut              also TimeoutError; seconds
         QueueFull
         Unreachable           identity
+        Undelivered           rows, missing
       ProtocolError           abstract
         LocalProtocolError    we were about to break a rule
         RemoteProtocolError   the peer did
@@ -61,6 +62,7 @@ __all__ = [
     "SessionClosed",
     "TimedOut",
     "TransportError",
+    "Undelivered",
     "UnknownEncoding",
     "UnknownPeer",
     "Unreachable",
@@ -194,6 +196,14 @@ class Unreachable(TransportError):
 
     _fields = ("identity",)
     identity: bytes | None
+
+
+class Undelivered(TransportError):
+    """Of ``rows`` that were sent ``missing`` have not arrived, as those say who should have them."""
+
+    _fields = ("rows", "missing")
+    rows: int | None
+    missing: int | None
 
 
 class ProtocolError(ZwireError):

@@ -25,14 +25,15 @@ def folder(tmp_path):
     return str(tmp_path)
 
 
-def test_the_examples_of_the_guide_run(spark, endpoint, client, folder):
+def test_the_examples_of_the_guide_run(spark, endpoint, client, folder, tmp_path):
     def square(query):
         number = int(str(query.key_expr).rsplit("/", 1)[1])
         query.reply(query.key_expr, str(number * number))
 
     queryable = client.declare_queryable("square/*", square)
     subscriber = client.declare_subscriber("**")
-    assert run("docs/guide/spark.md", spark=spark, config=endpoint, folder=folder) > 5
+    names = {"spark": spark, "config": endpoint, "folder": folder, "checkpoint": str(tmp_path / "checkpoint")}
+    assert run("docs/guide/spark.md", **names, receiver=client) > 5
     keys = [str(sample.key_expr) for sample in subscriber.recv_many(100, timeout=5)]
     assert keys.count("fleet/1/battery") == keys.count("fleet/2/battery") == 3
     assert keys.count("told/3") == 1

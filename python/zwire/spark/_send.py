@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
-from zwire.errors import LinkClosed, RowError, TimedOut
+from zwire.errors import LinkClosed, RowError, SessionClosed, TimedOut
 from zwire.spark import schema
+from zwire.spark._pace import Pace, payload_bytes
 from zwire.spark._sessions import session
 from zwire.spark._settings import settings, value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -50,13 +53,16 @@ class PutKeywords(TypedDict, total=False):
     errors: OnBadRow
     confirm: Confirm
     confirm_timeout: float
+    send_timeout: float
+    max_rows_per_second: float | None
+    max_bytes_per_second: float | None
 
 
 @dataclass(frozen=True)
 class PutOptions:
     """How rows are sent; it goes to the workers, so everything in it pickles."""
 
-    config: str
+    config: str = field(repr=False)
     key: str | None
     congestion: Congestion
     priority: int
@@ -64,6 +70,9 @@ class PutOptions:
     errors: OnBadRow
     confirm: Confirm
     confirm_timeout: float
+    send_timeout: float
+    max_rows_per_second: float | None
+    max_bytes_per_second: float | None
 
 
 def put_options(
@@ -76,6 +85,9 @@ def put_options(
     errors: OnBadRow = "raise",
     confirm: Confirm = "hub",
     confirm_timeout: float = 30.0,
+    send_timeout: float = 120.0,
+    max_rows_per_second: float | None = None,
+    max_bytes_per_second: float | None = None,
 ) -> PutOptions:
     """Check the options of a put where they are given, not in the first task."""
     from zwire.zenoh import KeyExpr
@@ -89,8 +101,14 @@ def put_options(
         if given not in allowed:
             choices = ", ".join(map(str, allowed))
             raise ValueError(f"{name} must be one of {choices}, not {given!r}")
-    if confirm_timeout <= 0:
-        raise ValueError(f"confirm_timeout must be positive, not {confirm_timeout}")
+    for name, number in (
+        ("confirm_timeout", confirm_timeout),
+        ("send_timeout", send_timeout),
+        ("max_rows_per_second", max_rows_per_second),
+        ("max_bytes_per_second", max_bytes_per_second),
+    ):
+        if number is not None and number <= 0:
+            raise ValueError(f"{name} must be positive, not {number}")
     return PutOptions(
         settings(config),
         None if key is None else str(KeyExpr(key)),
@@ -100,6 +118,9 @@ def put_options(
         errors,
         confirm,
         float(confirm_timeout),
+        float(send_timeout),
+        max_rows_per_second,
+        max_bytes_per_second,
     )
 
 
@@ -126,6 +147,7 @@ class Sender:
             "priority": zenoh.Priority(options.priority),
             "express": options.express,
         }
+        self.pace = Pace(options.max_rows_per_second, options.max_bytes_per_second)
         self.start = time.monotonic()
         self.rows = self.bytes = self.skipped = 0
         stats = self.session.stats()
@@ -133,8 +155,39 @@ class Sender:
         self.congested = stats.get("link.tx_dropped", 0)
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send the rows of a batch; waits as long as congestion control says."""
-        batch = _with_deletions(batch)
+        """Send the rows of a batch, no faster than they may; waits as long as congestion control says."""
+        for piece in self.pace.pieces(_with_deletions(batch)):
+            with self._in_time():
+                self._send(piece)
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """End a wait for room that goes on and on, since each row is taken in time and all of them are not.
+
+        Nothing but the end of its session wakes up a put, and Spark does not interrupt a task.
+        """
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self.session.close()
+
+        watch = threading.Timer(self.options.send_timeout, end)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        except SessionClosed:
+            if not late.is_set():
+                raise
+            seconds = self.options.send_timeout
+            where = ", ".join(value(self.options.config, "connect/endpoints"))
+            problem = f"{where} takes too little: rows wait since {seconds} s, after the first {self.rows}"
+            raise TimedOut(problem, seconds=seconds) from None
+        finally:
+            watch.cancel()
+
+    def _send(self, batch: pa.RecordBatch) -> None:
         at = 0
         while at < batch.num_rows:
             rest = batch.slice(at) if at else batch
@@ -147,7 +200,7 @@ class Sender:
                     raise bad from None
                 _log.warning("skipped %s", bad)
                 self.rows += sent
-                self.bytes += _payload_bytes(rest.slice(0, sent))
+                self.bytes += payload_bytes(rest.slice(0, sent))
                 self.skipped += 1
                 at += sent + 1
                 continue
@@ -202,12 +255,6 @@ def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     kind = pc.if_else(payload.is_null(), pa.scalar("del"), pa.scalar("put"))
     return pa.RecordBatch.from_arrays([*batch.columns, kind], names=[*batch.schema.names, "kind"])
-
-
-def _payload_bytes(batch: pa.RecordBatch) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0)
 
 
 def check_columns(names: list[str], *, key: str | None) -> None:

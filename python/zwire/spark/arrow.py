@@ -63,7 +63,8 @@ def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> Da
             (False). ``errors``: ``raise`` (default) ends the task at the first bad row and names row, key and
             reason; ``skip`` logs it to ``zwire.spark`` and counts it as dropped. ``confirm``: ``hub``
             (default) waits until the hub has everything, at most ``confirm_timeout`` (30) seconds; ``none``
-            does not.
+            does not. ``send_timeout`` (120): seconds that a record batch waits for room at most.
+            ``max_rows_per_second``, ``max_bytes_per_second`` (of payload): of each task.
 
     Raises:
         ValueError: A column or an option is wrong. Rows are checked in the tasks.

@@ -13,7 +13,7 @@ from zwire.errors import ConfigError
 from zwire.spark.sources._options import is_set
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
 NAME = "zwire"
@@ -42,6 +42,18 @@ class ZwireDataSource(DataSource):
 
             return _get.reader(self.options, schema)
         raise self._undecided()
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Give what publishes a DataFrame."""
+        from zwire.spark.sources import _sink
+
+        return _sink.writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
+        """Give what publishes the batches of a stream."""
+        from zwire.spark.sources import _sink
+
+        return _sink.stream_writer(self.options, schema, overwrite=overwrite)
 
     def _undecided(self) -> ConfigError:
         return ConfigError(f"{NAME}: give selector (or selectors) to say what is read", path="selector")

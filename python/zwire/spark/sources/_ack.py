@@ -1,0 +1,141 @@
+"""What is known of rows that were sent, from those who should have them.
+
+===========  =============================================================================================
+``ack``      ends when
+===========  =============================================================================================
+``none``     the queue of the session has taken the rows
+``link``     the next hop has handled them: it has answered a question that went behind them
+``barrier``  that, and the counters of the next hop say that it has lost nothing meanwhile; or, with
+             ``receipts``, receivers say that they have got each of the rows
+===========  =============================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from zwire.errors import ConfigError, Undelivered
+from zwire.idempotence import receipt_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zwire.spark.sources._marks import Marks
+    from zwire.zenoh import Session
+
+LOSSES = (
+    "link.tx_dropped",
+    "session.dropped.out_link_lost",
+    "session.dropped.put_no_link",
+    "links.ended.unresponsive",
+    "handler.dropped",
+    "node.invalid_keys",
+    "node.future_dropped",
+    "node.ignored",
+)
+"""Counters of a hop that rise where a row is lost in it: one that was dropped, or those that waited for a
+subscriber whom the hop has given up."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
+"""Seconds between two questions: what was sent arrives within milliseconds, or somebody is slow."""
+
+
+class Hop:
+    """The nodes that the session is linked to, and what they have counted when the task began."""
+
+    def __init__(self, session: Session, timeout: float) -> None:
+        self.session = session
+        self.timeout = timeout
+        self.before = self._counters()
+
+    def check(self, rows: int) -> None:
+        """Fail if a hop has lost something since the beginning; after all rows were handled.
+
+        It is not known whose messages were lost, so those of others fail the task as well.
+
+        Raises:
+            Undelivered: It has, or has not even seen all rows.
+        """
+        after = self._counters()
+        for zid, before in self.before.items():
+            now = after.get(zid)
+            if now is None:
+                problem = f"the link to {zid}, which had to count {rows} rows, is lost"
+                raise Undelivered(problem, rows=rows, missing=None)
+            risen = {name: now[name] - before[name] for name in LOSSES if now[name] > before[name]}
+            if risen:
+                said = ", ".join(f"{name} by {by}" for name, by in risen.items())
+                problem = f"{zid} has lost messages while {rows} rows were sent: {said}"
+                raise Undelivered(problem, rows=rows, missing=sum(risen.values()))
+            seen = now["node.pushes_in"] - before["node.pushes_in"]
+            # Of several neighbours each gets what it asked for.
+            if len(self.before) == 1 and seen < rows:
+                problem = f"{zid} has taken {seen} publications while {rows} rows were sent"
+                raise Undelivered(f"{problem}: its policies forbid some", rows=rows, missing=rows - seen)
+
+    def _counters(self) -> dict[str, dict[str, int]]:
+        found = {}
+        for zid in _neighbours(self.session):
+            told = next((reply for reply in _ask(self.session, f"@/{zid}/*?_stats", self.timeout)), None)
+            counters = told.get("stats") if isinstance(told, dict) else None
+            if not isinstance(counters, dict) or not counters.keys() >= {*LOSSES, "node.pushes_in"}:
+                raise ConfigError(
+                    f"ack=barrier: the next hop, {zid}, tells no counters (a zwire router does, with"
+                    " adminspace/enabled): give receipts, or ack=link",
+                    path="ack",
+                )
+            found[zid] = counters
+        return found
+
+
+def check_receipts(
+    session: Session, prefix: str, receivers: int, marks: Marks, rows: int, timeout: float
+) -> None:
+    """Wait until receivers say that they have got each row of this task.
+
+    Raises:
+        Undelivered: Not within ``timeout`` seconds.
+    """
+    query, batch, partition, _ = marks.identity
+    asked = f"query={query.hex};batch={batch};partition={partition};rows={marks.rows}"
+    selector = f"{receipt_key(prefix)}?{asked}"
+    end = time.monotonic() + timeout
+    pause = _FIRST_PAUSE
+    while True:
+        left = max(_FIRST_PAUSE, end - time.monotonic())
+        counts = [int(reply["rows"]) for reply in _ask(session, selector, left)]
+        if len(counts) >= receivers and min(counts) >= rows:
+            return
+        if time.monotonic() + pause > end:
+            break
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    if len(counts) < receivers:
+        problem = f"{len(counts)} of {receivers} receivers answer on {receipt_key(prefix)}"
+        raise Undelivered(f"{problem} within {timeout} s", rows=rows, missing=None)
+    missing = rows - min(counts)
+    problem = f"a receiver has got {min(counts)} of the {rows} rows of partition {partition}"
+    raise Undelivered(f"{problem} within {timeout} s", rows=rows, missing=missing)
+
+
+def _neighbours(session: Session) -> list[str]:
+    return sorted(str(zid) for zid in (*session.info.routers_zid(), *session.info.peers_zid()))
+
+
+def _ask(session: Session, selector: str, timeout: float) -> Iterator[Any]:
+    """Give what each answers, read as JSON; the question goes behind everything that was sent."""
+    from zwire import zenoh
+
+    replies = session.get(
+        selector,
+        target=zenoh.QueryTarget.ALL,
+        consolidation=zenoh.ConsolidationMode.NONE,
+        priority=zenoh.Priority.BACKGROUND,
+        congestion_control=zenoh.CongestionControl.BLOCK,
+        timeout=timeout,
+    )
+    for reply in replies:
+        if reply.ok is not None:
+            yield json.loads(reply.ok.payload.to_bytes())

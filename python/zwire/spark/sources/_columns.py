@@ -1,0 +1,108 @@
+"""Columns that are published: what they may be, checked before the job, and as what they are sent."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from zwire.spark import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_TEXT, _OCTETS = ("string",), ("string", "binary")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+SINK = {
+    "key": _TEXT,
+    "payload": _OCTETS,
+    "kind": (*_TEXT, *_WHOLE),
+    "encoding": _TEXT,
+    "attachment": _OCTETS,
+    "priority": _WHOLE,
+    "congestion": _TEXT,
+    "congestion_block": ("boolean",),
+    "express": ("boolean",),
+}
+"""What the sink takes, and of which types. ``kind`` and ``congestion_block`` may be as a read gives them."""
+
+_KINDS = ["put", "del"]
+
+
+def check(given: StructType, *, key: str | None, ids: Sequence[str] = ()) -> None:
+    """Refuse columns that mean nothing or are of a wrong type, and the lack of those that are needed.
+
+    Args:
+        given: Of the DataFrame.
+        key: The key of all rows, where there is one.
+        ids: Columns that say which row it is, and are not published.
+
+    Raises:
+        ValueError: As said.
+    """
+    kinds = {field.name: field.dataType.simpleString() for field in given}
+    for name in ids:
+        if kinds.get(name) not in _WHOLE:
+            found = f"is {kinds[name]}" if name in kinds else "is not there"
+            raise ValueError(f"column {name!r} of idColumns must be a whole number, but {found}")
+    for name, kind in kinds.items():
+        if name in ids:
+            continue
+        if name not in SINK:
+            near = difflib.get_close_matches(name.lower(), SINK, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"column {name!r} is not one of {', '.join(SINK)}{hint}")
+        # Of varchar(9) and char(9) as well.
+        if kind.split("(")[0].replace("varchar", "string").replace("char", "string") not in SINK[name]:
+            raise ValueError(f"column {name!r} must be {' or '.join(SINK[name])}, not {kind}")
+    for name in ("payload",) if key is not None else ("key", "payload"):
+        if name not in kinds:
+            missing = " and no option 'key'" if name == "key" else ""
+            raise ValueError(f"there is no column {name!r}{missing}")
+    if "congestion" in kinds and "congestion_block" in kinds:
+        raise ValueError("columns 'congestion' and 'congestion_block' say the same: one of them only")
+
+
+def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
+    """Give the columns of a batch as ``put_batch`` takes them.
+
+    Raises:
+        ValueError: A number is out of range; the message names the column.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names, columns = [], []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name in ids:
+            continue
+        made = column
+        if name == "kind" and pa.types.is_integer(column.type):
+            made = _chosen(name, column, _KINDS)
+        elif name == "congestion_block":
+            made = pc.if_else(column, "block", "drop")
+        elif name == "priority":
+            try:
+                made = column.cast(pa.int8())
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"column 'priority': {error}") from None
+        names.append("congestion" if name == "congestion_block" else name)
+        columns.append(made)
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _chosen(name: str, column: pa.Array, words: list[str]) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(column).as_py()
+    for number in bounds.values():
+        if number is not None and not 0 <= number < len(words):
+            raise ValueError(f"column {name!r} has {number}, and {len(words) - 1} is the highest")
+    return pc.take(pa.array(words), column)
+
+
+assert set(schema.PUT.names) <= set(SINK)  # noqa: S101 - what put takes, the sink takes

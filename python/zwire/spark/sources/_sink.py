@@ -1,0 +1,339 @@
+"""The writers of the format ``zwire``: rows of batches and of streams, as publications."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from uuid import UUID, uuid4, uuid5
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from zwire.errors import ConfigError, TransportError
+from zwire.idempotence import commit_key
+from zwire.spark._send import Sender, put_options
+from zwire.spark._sessions import session
+from zwire.spark.batch import to_arrow
+from zwire.spark.schema import RowSchema
+from zwire.spark.sources._ack import Hop, check_receipts
+from zwire.spark.sources._columns import check, to_put
+from zwire.spark.sources._marks import Marks
+from zwire.spark.sources._options import SESSION, Option, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._send import Congestion, OnBadRow, PutOptions
+
+else:
+    try:
+        from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    except ImportError:  # Spark 4.0 has one for rows only
+        from pyspark.sql.datasource import DataSourceStreamWriter as DataSourceStreamArrowWriter
+
+_log = logging.getLogger("zwire.spark")
+
+KNOWN = (
+    Option("key", "topic"),
+    Option("congestion"),
+    Option("priority"),
+    Option("express"),
+    Option("errors"),
+    Option("sendTimeout"),
+    Option("maxRowsPerSecond"),
+    Option("maxBytesPerSecond"),
+    Option("ack"),
+    Option("ackTimeout"),
+    Option("receipts"),
+    Option("receivers"),
+    Option("idempotence"),
+    Option("idColumns"),
+    Option("queryId"),
+    Option("batchId"),
+    Option("commitMarkers"),
+    *SESSION,
+)
+
+_NAMES = UUID("6f1d6f0e-3c68-4a43-9a44-6b2a3dfb5d0c")
+"""In which names of jobs that are no UUIDs become some."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """How rows are published, and what has to be known of them before a task is done."""
+
+    put: PutOptions
+    counted: bool
+    """``ack=barrier``: somebody else has to say that nothing was lost."""
+    receipts: str | None
+    receivers: int
+    marked: bool
+    """``idempotence=attachment``."""
+    ids: tuple[str, ...]
+    query: UUID | None
+    batch: int
+    markers: str | None
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What became of the rows of a partition."""
+
+    query: UUID
+    batch: int
+    partition: int
+    rows: int
+    """Published."""
+    bytes: int
+    """Payload of those."""
+    dropped: int
+    """Bad rows that were skipped, and what congestion control dropped."""
+    seconds: float
+    """From the first row to what is known of the last."""
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check the options of a sink.
+
+    Raises:
+        ConfigError: One is wrong, or does not go with another.
+    """
+    options = Options("zwire", given, KNOWN)
+    ack = options.choice("ack", ("none", "link", "barrier"), "link")
+    marked = options.choice("idempotence", ("none", "attachment"), "none") == "attachment"
+    receipts, markers = _prefix(options, "receipts"), _prefix(options, "commitMarkers")
+    ids = tuple(options.listed("idColumns"))
+    query, batch = options.text("queryId"), options.integer("batchId")
+    if receipts is not None and not (ack == "barrier" and marked):
+        raise options.error(
+            "receipts", "needs ack=barrier and idempotence=attachment: receivers count identities"
+        )
+    if options.integer("receivers") is not None and receipts is None:
+        raise options.error("receivers", "needs receipts")
+    if ids and not marked:
+        raise options.error("idColumns", "needs idempotence=attachment")
+    if len(ids) > 2:
+        raise options.error("idColumns", "is the number of a row, or a partition and the number there")
+    if ids and receipts is not None:
+        raise options.error("idColumns", "and receipts exclude each other: receivers count rows from 0 on")
+    if batch is not None and query is None:
+        raise options.error("batchId", "needs queryId: it is the number of a batch of that")
+    seconds = options.seconds("ackTimeout", 30.0)
+    try:
+        put = put_options(
+            options.session(),
+            key=options.text("key"),
+            congestion=cast(
+                "Congestion", options.choice("congestion", ("block", "block_first", "drop"), "block")
+            ),
+            priority=options.integer("priority", 5, least=1, most=7),
+            express=options.flag("express", default=False),
+            errors=cast("OnBadRow", options.choice("errors", ("raise", "skip"), "raise")),
+            confirm="none" if ack == "none" else "hub",
+            confirm_timeout=seconds,
+            send_timeout=options.seconds("sendTimeout", 120.0),
+            max_rows_per_second=options.integer("maxRowsPerSecond", least=1),
+            max_bytes_per_second=options.size("maxBytesPerSecond"),
+        )
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise options.error("key", f"is no key: {error}") from None
+    return SinkOptions(
+        put,
+        counted=ack == "barrier",
+        receipts=receipts,
+        receivers=options.integer("receivers", 1, least=1),
+        marked=marked,
+        ids=ids,
+        query=None if query is None else _as_uuid(query),
+        batch=0 if batch is None else batch,
+        markers=markers,
+    )
+
+
+def _prefix(options: Options, name: str) -> str | None:
+    from zwire.zenoh import KeyExpr
+
+    found = options.text(name)
+    if found is not None:
+        try:
+            KeyExpr(found)
+        except ValueError as error:
+            raise options.error(name, f"is no prefix of keys: {error}") from None
+        if "*" in found:
+            raise options.error(name, f"is published on, and {found!r} has a wildcard")
+    return found
+
+
+def _as_uuid(name: str) -> UUID:
+    try:
+        return UUID(name)
+    except ValueError:
+        return uuid5(_NAMES, name)
+
+
+def writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Give the writer of a batch."""
+    options = _checked(given, schema, overwrite=overwrite)
+    # Chosen once, so that it is the same in each attempt of each task.
+    return BatchWriter(options, options.query or uuid4())
+
+
+def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+    """Give the writer of the batches of a stream."""
+    options = _checked(given, schema, overwrite=overwrite)
+    if options.query is not None:
+        raise ConfigError(
+            "zwire: option 'queryId' is for batches: a stream has an id, and numbers", path="queryId"
+        )
+    return StreamWriter(options, _row_schema(schema))
+
+
+def _checked(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
+    options = sink_options(given)
+    check(schema, key=options.put.key, ids=options.ids)
+    if overwrite:
+        raise ConfigError('zwire: publications cannot be overwritten: give mode("append")', path="mode")
+    return options
+
+
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID, batch: int) -> Written:
+    """Publish the rows of a task, and see to it that they have arrived as far as was asked for."""
+    context = TaskContext.get()
+    partition = 0 if context is None else context.partitionId()
+    if not options.marked and context is not None and context.getLocalProperty("spark.speculation") == "true":
+        raise ConfigError(
+            "zwire: with spark.speculation a second copy of a task publishes its rows as well: give"
+            " idempotence=attachment, or turn it off",
+            path="idempotence",
+        )
+    marks = Marks(query, batch, partition, options.ids)
+    sender: Sender | None = None
+    hop: Hop | None = None
+    for given in batches:
+        if not given.num_rows:
+            continue
+        if sender is None:
+            sender = Sender(options.put)
+            if options.counted and options.receipts is None:
+                hop = Hop(sender.session, options.put.confirm_timeout)
+        sent = to_put(given, options.ids)
+        sender.send(marks.on(given, sent) if options.marked else sent)
+    if sender is None:
+        return Written(query, batch, partition, 0, 0, 0, 0.0)
+    summary = sender.finish()
+    if hop is not None:
+        hop.check(summary.rows)
+    if options.receipts is not None:
+        check_receipts(
+            sender.session,
+            options.receipts,
+            options.receivers,
+            marks,
+            summary.rows,
+            options.put.confirm_timeout,
+        )
+    return Written(query, batch, partition, *summary)
+
+
+def _mark(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], status: str, batch: int
+) -> None:
+    """Say that a batch is complete, or will not be; waits until the next hop knows."""
+    found = [message for message in messages if isinstance(message, Written)]
+    if options.markers is None:
+        return
+    if not found:
+        _log.warning("batch %d is %s, and no task says of which query: no marker", batch, status)
+        return
+    query = found[0].query
+    said = {
+        "query": query.hex,
+        "batch": batch,
+        "status": status,
+        "rows": sum(message.rows for message in found),
+        "bytes": sum(message.bytes for message in found),
+        "dropped": sum(message.dropped for message in found),
+    }
+    if not options.ids:
+        said["partitions"] = {str(message.partition): message.rows for message in found}
+    from zwire.zenoh import CongestionControl
+
+    shared = session(options.put.config)
+    shared.put(
+        commit_key(options.markers, query),
+        json.dumps(said),
+        encoding="application/json",
+        congestion_control=CongestionControl.BLOCK,
+    )
+    shared.flush(options.put.confirm_timeout)
+
+
+def _mark_aborted(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+    try:
+        _mark(options, messages, "aborted", batch)
+    except TransportError as error:
+        # Why the batch is aborted matters more, and perhaps it is this.
+        _log.warning("batch %d is aborted, and its marker is not out: %s", batch, error)
+
+
+def _row_schema(schema: StructType) -> RowSchema:
+    """Give the columns as a schema that rows are made into."""
+    kinds = {"smallint": "int"}
+    columns = ((field.name, field.dataType.simpleString().split("(")[0]) for field in schema)
+    return RowSchema(
+        tuple((name, kinds.get(kind, "string" if "char" in kind else kind)) for name, kind in columns)
+    )
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Publishes a DataFrame."""
+
+    def __init__(self, options: SinkOptions, query: UUID) -> None:
+        self.options = options
+        self.query = query
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Publish a partition."""
+        return _write(self.options, iterator, self.query, self.options.batch)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All is published."""
+        _mark(self.options, messages, "committed", self.options.batch)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """A task has failed for good."""
+        _mark_aborted(self.options, messages, self.options.batch)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Publishes the batches of a stream."""
+
+    def __init__(self, options: SinkOptions, columns: RowSchema) -> None:
+        self.options = options
+        self.columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Publish a partition of a batch; of rows as well, which is what Spark 4.0 gives."""
+        context = TaskContext.get()
+        # Only a task knows of which batch it is.
+        query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+        batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+        if query is None or batch is None:
+            raise ConfigError("zwire: this version of Spark does not say to which batch a task belongs")
+        return _write(self.options, to_arrow(iterator, self.columns), UUID(query), int(batch))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """All of a batch is published."""
+        _mark(self.options, messages, "committed", batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """A batch has failed; Spark writes it again, under its number, when the query is started again."""
+        _mark_aborted(self.options, messages, batchId)
