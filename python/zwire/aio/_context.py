@@ -12,15 +12,14 @@ if TYPE_CHECKING:
 __all__ = ["Beginning", "Context", "Ready"]
 
 
-class Context(ABC):
+class _Left(ABC):
     """What ``async with`` ends."""
+
+    __slots__ = ()
 
     @abstractmethod
     async def _leave(self) -> None:
         """End it; a second time does nothing."""
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self,
@@ -31,8 +30,19 @@ class Context(ABC):
         await self._leave()
 
 
+class Context(_Left):
+    """What is entered with ``async with``, and ended by it."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+
 class Ready:
     """What is there already: ``await`` is allowed where it reads better."""
+
+    __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, Self]:
         """Give it at once."""
@@ -43,7 +53,7 @@ class Ready:
 C = TypeVar("C", bound=Context)
 
 
-class Beginning(ABC, Generic[C]):
+class Beginning(_Left, Generic[C]):
     """What is about to begin: ``await`` it, or enter it with ``async with``, which ends it as well."""
 
     _begun: C | None = None
@@ -59,11 +69,6 @@ class Beginning(ABC, Generic[C]):
         self._begun = await self._begin()
         return self._begun
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _leave(self) -> None:
         if self._begun is not None:
             await self._begun._leave()  # noqa: SLF001 - of the same file

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent, without_waiting
-from zwire.aio import _threads
 from zwire.aio._channel import Receiver
 from zwire.aio._context import Context, Ready
 from zwire.aio._get import Replies
-from zwire.aio._loops import TURNS, current, until
+from zwire.aio._loops import until
 from zwire.aio._query import Query
+from zwire.aio._sender import Sender, finish
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zwire import _zwire
     from zwire._zwire import (
         ArrowBatch,
@@ -43,7 +41,6 @@ __all__ = [
     "Publisher",
     "Querier",
     "Queryable",
-    "Sender",
     "Subscriber",
     "TransportEventsListener",
     "matched",
@@ -65,32 +62,6 @@ async def matched(of: Any, n: int, timeout: float | None) -> None:  # noqa: ANN4
     """Wait for counterparts."""
     if not await until(Pending.matching(of, n), timeout):
         raise TimedOut(f"the match took longer than {timeout} s", seconds=timeout)
-
-
-class Sender:
-    """What publishes, or answers: without waiting where that is possible, and in a thread where it is not."""
-
-    _turns = TURNS
-
-    async def _send(self, send: Callable[..., object], *args: object, **kwargs: object) -> None:
-        """Send; then wait for room, if the queue is full now. Cancelled meanwhile, it is sent anyway."""
-        self._turns -= 1
-        if self._turns <= 0:
-            # A task that sends for ever must not keep the others from their turn.
-            self._turns = TURNS
-            await current().turn()
-        _, room = without_waiting(send, *args, **kwargs)
-        if room is not None:
-            await self._wait(room, send, *args, **kwargs)
-
-    async def _wait(
-        self, room: Pending | Literal[False], send: Callable[..., object], *args: object, **kwargs: object
-    ) -> None:
-        """Wait for room after what was sent, or send it in a thread that may wait."""
-        if isinstance(room, Pending):
-            await until(room)
-        else:
-            await _threads.run(send, *args, **kwargs)
 
 
 class Declared(Context, Ready):
@@ -275,7 +246,7 @@ class Publisher(Matched, Outlet):
             self._turns -= 1
             _, room = without_waiting(self._inner.put, payload)
             if room is not None:
-                await self._wait(room, self._inner.put, payload)
+                await finish(room, self._inner.put, payload)
             return
         await self._send(
             self._inner.put,

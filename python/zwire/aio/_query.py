@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from zwire._zwire import Pending, end_query, without_waiting
-from zwire.aio import _threads
-from zwire.aio._loops import current, until
+from zwire._zwire import end_query, without_waiting
+from zwire.aio._loops import current
+from zwire.aio._sender import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,10 +117,8 @@ class Query:
 
     async def _send(self, send: Callable[..., None], *args: object, **kwargs: object) -> None:
         _, room = without_waiting(send, *args, **kwargs)
-        if isinstance(room, Pending):
-            await until(room)
-        elif room is not None:
-            await _threads.run(send, *args, **kwargs)
+        if room is not None:
+            await finish(room, send, *args, **kwargs)
         if self._holder is not None and self._holder is current().task():
             self._answered = True
 

@@ -16,13 +16,13 @@ from zwire.aio._entities import (
     Publisher,
     Querier,
     Queryable,
-    Sender,
     Subscriber,
     TransportEventsListener,
 )
 from zwire.aio._get import Replies
 from zwire.aio._loops import deadline, left, until
 from zwire.aio._query import Query
+from zwire.aio._sender import Sender, finish
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Session(Sender, Context):
             self._turns -= 1
             _, room = without_waiting(self._session.put, key_expr, payload)
             if room is not None:
-                await self._wait(room, self._session.put, key_expr, payload)
+                await finish(room, self._session.put, key_expr, payload)
             return
         await self._send(
             self._session.put,

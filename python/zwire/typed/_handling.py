@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from zwire.zenoh.handlers import BatchCallback, Callback
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
         | handlers.LatestChannel[Any]
     )
 
-__all__ = ["LEFT_OUT", "Items", "only_blocking", "wrap"]
+__all__ = ["LEFT_OUT", "Items", "first", "only_blocking", "wrap"]
 
 T = TypeVar("T")
 
@@ -43,6 +44,15 @@ class Items(Generic[T]):
             item = self._read(next(self._source))
             if item is not LEFT_OUT:
                 return item
+
+
+def first(take: Callable[[float | None], T | None], timeout: float | None) -> T:
+    """Take until there is something to hand out; ``timeout`` are the seconds for all of it."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while (found := take(timeout)) is None:
+        if end is not None:
+            timeout = max(0.0, end - time.monotonic())
+    return found
 
 
 def only_blocking(session: object) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
 from zwire.typed._declared import Declared
-from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
+from zwire.typed._handling import LEFT_OUT, Items, first, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
@@ -339,13 +338,7 @@ class Subscriber(Subscription[T], Taking[T]):
             TimedOut: None came in time.
             ZwireError: What ``zenoh.Subscriber.recv`` raises.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            message = self._message(self._declared.recv(timeout))
-            if message is not None:
-                return message
-            if deadline is not None:
-                timeout = max(0.0, deadline - time.monotonic())
+        return first(lambda left: self._message(self._declared.recv(left)), timeout)
 
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
         """Wait for a message, and take those that are there as well.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, UsageError
 from zwire.typed._declared import Declared
-from zwire.typed._handling import LEFT_OUT, Items, only_blocking, wrap
+from zwire.typed._handling import LEFT_OUT, Items, first, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -232,13 +231,7 @@ class Queryable(Serving[Q, R]):
             TimedOut: None came in time.
             ZwireError: What ``zenoh.Queryable.recv`` raises.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            query = self._query(self._declared.recv(timeout))
-            if query is not None:
-                return query
-            if deadline is not None:
-                timeout = max(0.0, deadline - time.monotonic())
+        return first(lambda left: self._query(self._declared.recv(left)), timeout)
 
     def try_recv(self) -> Query[Q, R] | None:
         """Take a query if one is there."""

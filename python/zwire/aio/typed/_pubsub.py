@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from zwire import aio
+from zwire.aio._loops import deadline, left
 from zwire.aio.typed._declared import Declared, Items
 from zwire.typed._handling import wrap
 from zwire.typed._pubsub import Message, Publishing, Reading, Taking, value_of
@@ -112,13 +112,11 @@ class Subscriber(Subscription[T], Taking[T]):
             TimedOut: None came in time.
             ZwireError: What ``aio.Subscriber.recv`` raises.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline(timeout)
         while True:
-            message = self._message(await self._declared.recv(timeout))
+            message = self._message(await self._declared.recv(left(end)))
             if message is not None:
                 return message
-            if end is not None:
-                timeout = max(0.0, end - time.monotonic())
 
     async def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
         """Wait for a message, and take those that are there as well.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from zwire import aio
+from zwire.aio._context import Context
+from zwire.aio._loops import deadline, left
 from zwire.aio.typed._declared import Declared, Items
 from zwire.typed._querier import Asking, Reply, question
 from zwire.typed._queryable import Answering, Asked
@@ -13,7 +14,6 @@ from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
-    from types import TracebackType
 
     from typing_extensions import Unpack
 
@@ -28,7 +28,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-class Query(Asked[Q, R]):
+class Query(Asked[Q, R], Context):
     """A question to answer, any number of times. A context manager, ``async`` or not, which ends it."""
 
     __slots__ = ()
@@ -59,12 +59,7 @@ class Query(Asked[Q, R]):
         """Answer with an error; it is a ``QueryError`` at the other side."""
         await self.raw.reply_err(text, encoding="text/plain")
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _leave(self) -> None:
         self.drop()
 
 
@@ -82,18 +77,19 @@ class Serving(Declared, Answering[Q, R]):
         """Wait until all neighbours know of it; ``timeout`` in seconds."""
         await self._declared.wait_ready(timeout)
 
-    def _query(self, raw: aio.Query) -> Query[Q, R]:
-        return Query(raw, self, *self._read(raw))
-
-    async def _refuse(self, query: Query[Q, R]) -> None:
-        """Answer what could not be read, or hand it on."""
+    async def _query(self, raw: aio.Query) -> Query[Q, R] | None:
+        """Read a query; ``None`` if it was answered or handed on already."""
+        query: Query[Q, R] = Query(raw, self, *self._read(raw))
+        if query.error is None:
+            return query
         if self._on_error is not None:
             self._on_error(query)
-            return
+            return None
         try:
             await query.reply_err(str(query.error))
         finally:
             query.drop()
+        return None
 
 
 class Queryable(Serving[Q, R]):
@@ -112,14 +108,11 @@ class Queryable(Serving[Q, R]):
             TimedOut: None came in time.
             ZwireError: What ``aio.Queryable.recv`` raises.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline(timeout)
         while True:
-            query = self._query(await self._declared.recv(timeout))
-            if query.error is None:
+            query = await self._query(await self._declared.recv(left(end)))
+            if query is not None:
                 return query
-            await self._refuse(query)
-            if end is not None:
-                timeout = max(0.0, end - time.monotonic())
 
     def __aiter__(self) -> AsyncIterator[Query[Q, R]]:
         return _Queries(self, aiter(self._declared))
@@ -137,10 +130,9 @@ class _Queries(Generic[Q, R]):
 
     async def __anext__(self) -> Query[Q, R]:
         while True:
-            query = self._queryable._query(await anext(self._source))  # noqa: SLF001
-            if query.error is None:
+            query = await self._queryable._query(await anext(self._source))  # noqa: SLF001
+            if query is not None:
                 return query
-            await self._queryable._refuse(query)  # noqa: SLF001
 
 
 class Replies(Generic[R]):
@@ -274,9 +266,8 @@ def queryable(
     call = handler.callback if isinstance(handler, aio.Callback) else handler
 
     async def answer(raw: aio.Query) -> None:
-        query = made._query(raw)  # noqa: SLF001
-        if query.error is not None:
-            await made._refuse(query)  # noqa: SLF001
+        query = await made._query(raw)  # noqa: SLF001
+        if query is None:
             return
         result = call(query)
         if hasattr(result, "__await__"):
