@@ -6,18 +6,9 @@ import pytest
 import zenoh as theirs
 
 from interop.harness import ECLIPSE, OLD, free_port
-from zwire import zenoh
+from nodes import opened, settings
 
 PATIENCE = 10.0
-
-
-def settings(mode, listen=(), connect=()):
-    return {
-        "mode": mode,
-        "listen/endpoints": list(listen),
-        "connect/endpoints": list(connect),
-        "scouting/multicast/enabled": False,
-    }
 
 
 def eclipse(mode, **endpoints):
@@ -33,7 +24,7 @@ def test_what_is_ready_receives_the_only_publication(mode, neighbour):
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with eclipse(neighbour, listen=[endpoint]) as other:
         for number in range(20):
-            with zenoh.open(settings(mode, connect=[endpoint])) as session:
+            with opened(mode, connect=[endpoint]) as session:
                 subscriber = session.declare_subscriber(f"one/{number}")
                 queryable = session.declare_queryable(f"q/{number}", lambda q: q.reply(q.key_expr, "x"))
                 token = session.liveliness().declare_token(f"t/{number}")
@@ -56,8 +47,8 @@ def test_what_is_ready_receives_the_only_publication(mode, neighbour):
 @pytest.mark.parametrize("hub", [ECLIPSE, OLD])
 def test_the_hub_of_others_is_ready(net, hub):
     hub = net.hub(hub)
-    subscribing = zenoh.open(settings("client", connect=[hub.endpoint]))
-    publishing = zenoh.open(settings("client", connect=[hub.endpoint]))
+    subscribing = opened("client", connect=[hub.endpoint])
+    publishing = opened("client", connect=[hub.endpoint])
     with subscribing, publishing:
         for number in range(20):
             subscriber = subscribing.declare_subscriber(f"one/{number}")

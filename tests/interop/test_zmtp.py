@@ -14,6 +14,7 @@ import pytest
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from nodes import eventually
 from zwire import errors, zmtp
 
 ANY = "tcp://127.0.0.1:*"
@@ -67,13 +68,6 @@ def join(ours, other, binder):
         other.connect(ours.bind(ANY))
     else:
         ours.connect(f"tcp://127.0.0.1:{other.bind_to_random_port('tcp://127.0.0.1')}")
-
-
-def eventually(condition, what="in time"):
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.005)
 
 
 def wait_for_event(socket, kind):
