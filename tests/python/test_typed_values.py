@@ -5,188 +5,41 @@ import contextlib
 import json
 import pickle
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, IntEnum
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import cbor2
 import msgpack
-import msgspec
 import numpy as np
-import pyarrow as pa
-import pydantic
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models import (
+    EVERYTHING,
+    ID,
+    NOON,
+    Both,
+    Circle,
+    Everything,
+    Extra,
+    Fields,
+    Gear,
+    Group,
+    Inner,
+    Level,
+    Model,
+    Pose,
+    Struct,
+    message_class,
+    there_and_back,
+)
 from zwire import errors, typed
-from zwire.typed import _table
 from zwire.zenoh import Encoding, ZBytes, ext
 
 TREES = ["json", "cbor", "msgpack"]
-ID = UUID("3db014d2-a569-439c-b71f-2dbe4accdd4e")
-NOON = datetime(2026, 11, 22, 12, 0, 0, 250_000, tzinfo=UTC)
-
-
-class Gear(Enum):
-    DRIVE = "d"
-    REVERSE = "r"
-
-
-class Level(IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Pose(NamedTuple):
-    x: float
-    y: float
-
-
-class Formless:
-    """Nothing has a form for it. The same text in every process, so that workers name their tests alike."""
-
-    def __repr__(self):
-        return "formless"
-
-
-FORMLESS = Formless()
-
-
-class Extra(TypedDict):
-    note: str
-    weight: NotRequired[float]
-
-
-Metres = NewType("Metres", float)
-
-
-@dataclass
-class Circle:
-    shape: Literal["circle"]
-    radius: float
-
-
-@dataclass
-class Group:
-    shape: Literal["group"]
-    parts: "list[Circle | Group]" = field(default_factory=list)
-
-
-@dataclass
-class Everything:
-    flag: bool
-    count: int
-    ratio: float
-    text: str
-    raw: bytes
-    at: datetime
-    day: date
-    hour: time
-    lasted: timedelta
-    price: Decimal
-    id: UUID
-    gear: Gear
-    level: Level
-    pose: Pose
-    extra: Extra
-    numbers: list[int]
-    names: set[str]
-    pair: tuple[int, str]
-    many: tuple[float, ...]
-    by_name: dict[str, Level]
-    by_number: dict[int, list[str]]
-    maybe: int | None
-    either: int | str
-    figure: Circle | Group
-    distance: Metres
-    noted: Annotated[int, "something"]
-    anything: Any
-    defaulted: float = 0.5
-
-
-EVERYTHING = Everything(
-    flag=True,
-    count=-(2**63),
-    ratio=0.1,
-    text="aé\N{ROBOT FACE}\0",
-    raw=bytes(range(256)),
-    at=NOON,
-    day=date(2026, 11, 22),
-    hour=time(12, 30),
-    lasted=timedelta(seconds=1.5),
-    price=Decimal("10.50"),
-    id=ID,
-    gear=Gear.REVERSE,
-    level=Level.HIGH,
-    pose=Pose(1.0, 2.0),
-    extra={"note": "n"},
-    numbers=[1, 2],
-    names={"a", "b"},
-    pair=(1, "a"),
-    many=(1.0, 2.0),
-    by_name={"a": Level.LOW},
-    by_number={7: ["x"], -1: []},
-    maybe=None,
-    either="e",
-    figure=Group("group", [Circle("circle", 1.0), Group("group")]),
-    distance=Metres(3.5),
-    noted=4,
-    anything={"k": [1, 2.5, None, "t", {"deep": True}]},
-)
-
-
-class Struct(msgspec.Struct):
-    x: float
-    at: datetime
-    tags: list[str] = []
-
-
-class Model(pydantic.BaseModel):
-    x: float
-    at: datetime
-    gear: Gear = Gear.DRIVE
-
-
-@dataclass
-class Both:
-    struct: Struct
-    models: list[Model]
-
-
-@dataclass
-class Inner:
-    label: str
-    value: float
-
-
-@dataclass
-class Fields:
-    number: int
-    wide: ext.UInt64
-    names: list[str]
-    inner: Inner
-
-
-def message_class():
-    """A message of protobuf, from a descriptor that is made here."""
-    file = descriptor_pb2.FileDescriptorProto(name="zwire_test.proto", package="fleet", syntax="proto3")
-    message = file.message_type.add(name="Position")
-    for number, (name, kind) in enumerate([("x", 1), ("name", 9), ("inner", 11)], 1):
-        message.field.add(
-            name=name, number=number, type=kind, label=1, type_name=".fleet.Position" if kind == 11 else None
-        )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("fleet.Position"))
-
-
-def there_and_back(value, model=None, **options):
-    payload, encoding = typed.encode(value, model, **options)
-    return typed.decode(payload, encoding, model or type(value))
 
 
 @pytest.mark.parametrize("codec", TREES)
@@ -227,15 +80,6 @@ def test_generic_dataclasses_have_the_types_that_they_are_given(codec):
     assert typed.decode(b'{"content":[1,"a"]}', "application/json", Box) == Box([1, "a"])
     with pytest.raises(TypeError, match="more and more"):
         typed.encode(Endless(), Endless[int], codec=codec)
-
-
-def test_annotations_that_nobody_can_resolve():
-    @dataclass
-    class Local:
-        other: "Nowhere"  # noqa: F821
-
-    with pytest.raises(TypeError, match="name 'Nowhere' is not defined; its annotations must be visible"):
-        typed.encode(Local(1))
 
 
 @pytest.mark.parametrize("codec", TREES)
@@ -316,25 +160,6 @@ def test_messages_of_protobuf():
         typed.decode(b"\xff\xff", "application/protobuf", position)
 
 
-def test_tables_of_arrow_see_the_payload_itself():
-    table = pa.table({"x": pa.array(range(1_000), pa.int64()), "name": ["a"] * 1_000})
-    payload, encoding = typed.encode(table)
-    assert str(encoding) == "application/vnd.apache.arrow.stream"
-    again = typed.decode(payload, encoding, pa.Table)
-    assert again == table
-    inside = memoryview(payload)
-    start = np.frombuffer(inside, np.uint8).ctypes.data
-    assert start <= again["x"].chunk(0).buffers()[1].address < start + len(inside)
-    (batch,) = table.to_batches()
-    assert there_and_back(batch) == batch
-    assert typed.decode(payload, encoding, pa.RecordBatch) == batch
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as file:
-        file.write(table)
-    assert typed.decode(sink.getvalue(), "application/vnd.apache.arrow.file", pa.Table) == table
-    assert there_and_back(table.slice(0, 0)).num_rows == 0
-
-
 def test_the_format_of_zenoh():
     value = Fields(1, ext.UInt64(2), ["a"], Inner("c", 1.5))
     payload, encoding = typed.encode(value, codec="zenoh")
@@ -394,107 +219,11 @@ def test_models_may_grow():
     assert typed.decode(b'{"shape":"group","new":1}', "application/json", Group) == Group("group")
 
 
-@pytest.mark.parametrize(
-    ("payload", "model", "path", "problem"),
-    [
-        (b'{"shape":"circle","radius":"a"}', Circle, "radius", "float expected, not text"),
-        (b'{"shape":"circle"}', Circle, "radius", "missing"),
-        (b'{"shape":"circle","radius":true}', Circle, "radius", "float expected, not bool"),
-        (b'{"shape":"square"}', Circle | Group, "shape", "'square' is none of"),
-        (b'{"shape":"group","parts":[{"shape":"circle"}]}', Group, "parts[0].radius", "missing"),
-        (b"[1,[2]]", list[int], "[1]", "int expected, not list"),
-        (b"1.0", int, None, "int expected, not float"),
-        (b"true", int, None, "int expected, not bool"),
-        (b'{"a":{"b":null}}', dict[str, dict[str, str]], "a.b", "text expected, not null"),
-        (b'{"x":1}', dict[int, int], "x", "'x' is no int"),
-        (b'"x"', Gear, None, "'x' is no Gear"),
-        (b'"x"', UUID, None, "'x' is no UUID"),
-        (b'"x"', datetime, None, "'x' is no datetime"),
-        (b'"x"', Decimal, None, "'x' is no Decimal"),
-        (b'"x\\u0000"', bytes | None, None, "no base64"),
-        (b"[1.0]", Pose, None, "2 items expected, not 1"),
-        (b"1e300", timedelta, None, "are no timedelta"),
-        (b"[]", int | str, None, "list is none of int | str"),
-        (b'{"x":1,"at":"yesterday"}', Struct, "at", "Invalid RFC3339"),
-        (b'{"x":1,"at":"yesterday"}', Model, "at", "valid datetime"),
-    ],
-    ids=repr,
-)
-def test_what_does_not_fit_is_named_with_its_place(payload, model, path, problem):
-    with pytest.raises(errors.PayloadError) as caught:
-        typed.decode(payload, "application/json", model)
-    assert problem in str(caught.value)
-    assert caught.value.path == path
-    assert caught.value.encoding == "application/json"
-
-
-@pytest.mark.parametrize(
-    ("value", "model", "codec", "path", "problem"),
-    [
-        (Circle("circle", float("nan")), None, "json", "radius", "nan has no form in JSON"),
-        (Circle("circle", "a"), None, "json", "radius", "float expected, not text"),
-        ([1, 2**64], list[int], "msgpack", "[1]", "more than the 64 bits"),
-        ({"a": FORMLESS}, dict, "json", "a", "Formless has no form in JSON"),
-        ({1.5: 1}, dict, "cbor", "1.5", "text expected, not float"),
-        ("a", list[str], "json", None, "list expected, not text"),
-        ({"note": 1, "wrong": 2}, Extra, "json", None, "'wrong' is not in Extra"),
-        ({}, Extra, "json", "note", "missing"),
-        ("\ud800", str, "json", None, "UnicodeEncodeError"),
-        (1, str, "text", None, "str expected, not int"),
-        (Pose(1.0, 2.0), Struct, "json", None, "Struct expected, not Pose"),
-        (Pose(1.0, 2.0), Model, "cbor", None, "Model expected, not Pose"),
-        ([], Circle | Group, "json", None, "list is none of Circle | Group"),
-        (3, bytes, "json-bytes", None, "int"),
-    ],
-    ids=repr,
-)
-def test_what_has_no_form_is_named_with_its_place(value, model, codec, path, problem):
-    codec, model = ("json", dict[str, bytes]) if codec == "json-bytes" else (codec, model)
-    value, path = ({"k": value}, "k") if model == dict[str, bytes] else (value, path)
-    with pytest.raises(errors.PayloadError) as caught:
-        typed.encode(value, model, codec=codec)
-    assert problem in str(caught.value)
-    assert caught.value.path == path
-
-
 def test_numbers_of_numpy_are_numbers():
     value = Circle("circle", np.float32(1.5))
     assert there_and_back(value) == Circle("circle", 1.5)
     assert there_and_back(np.array([1.5, 2.5]), list[float], codec="cbor") == [1.5, 2.5]
     assert there_and_back([np.int64(3)], list[int], codec="msgpack") == [3]
-
-
-@dataclass
-class Ambiguous:
-    one: Pose | list[int]
-
-
-@dataclass
-class Untold:
-    one: Everything | Circle
-
-
-@pytest.mark.parametrize(
-    ("model", "codec", "problem"),
-    [
-        (Ambiguous, "json", "two kinds of lists cannot be told apart"),
-        (Untold, "json", "cannot be told apart: give each a field of one name with a Literal"),
-        (complex, "json", "complex has no form in JSON"),
-        (dict[float, int], "json", "has no form as a key"),
-        (FORMLESS, "json", "has no form"),
-        (bytes, "json", "bytes has no form in JSON"),
-        (Circle, "protobuf", "no message class"),
-        (Circle, "arrow", "neither a Table nor a RecordBatch"),
-        (Circle, "text", "is not str"),
-        (Circle, "bytes", "none of bytes"),
-        (Group, "zenoh", "no serialized form"),
-        (int | None, "zenoh", "no serialized form"),
-    ],
-    ids=str,
-)
-def test_models_without_a_form_are_refused_at_once(model, codec, problem):
-    with pytest.raises(TypeError, match=problem):
-        typed.encode(None, model, codec=codec)
 
 
 def test_codecs_have_names():
@@ -554,77 +283,6 @@ def test_times_keep_what_they_know():
             assert again == value
             assert (again.tzinfo is None) == (value.tzinfo is None)
     assert typed.decode(b'"2026-11-22T12:00:00.250Z"', "text/json", datetime) == NOON
-
-
-@dataclass
-class Row:
-    flag: bool
-    count: int
-    at: datetime
-    day: date
-    hour: time
-    lasted: timedelta
-    price: Decimal
-    id: UUID
-    raw: bytes
-    gear: Gear
-    level: Level | None
-    shape: Literal["a", "b"]
-    pose: Pose
-    circles: list[Circle]
-    names: set[str]
-    by_name: dict[str, Pose | None]
-    extra: Extra
-    distance: Metres
-
-
-def test_the_columns_of_a_model():
-    schema = typed.arrow_schema(Row)
-    pose = pa.struct([pa.field("x", pa.float64(), False), pa.field("y", pa.float64(), False)])
-    assert schema.field("at").type == pa.timestamp("us", "UTC")
-    assert schema.field("price").type == schema.field("id").type == schema.field("gear").type == pa.string()
-    assert (schema.field("level").type, schema.field("level").nullable) == (pa.int64(), True)
-    assert schema.field("pose").type == pose
-    assert schema.field("by_name").type == pa.map_(pa.string(), pose)
-    assert schema.field("circles").type.value_type.field("radius").type == pa.float64()
-    assert schema.field("extra").type.field("weight").nullable
-    assert [typed.arrow_schema(model).names for model in (Struct, Model, Extra, Pose)] == [
-        ["x", "at", "tags"], ["x", "at", "gear"], ["note", "weight"], ["x", "y"],
-    ]  # fmt: skip
-    for model in (int, list[int], dict, Group, Untold, Ambiguous, dict[str, int]):
-        with pytest.raises(TypeError, match=r"no named fields|no column"):
-            typed.arrow_schema(model)
-
-
-def test_the_rows_of_a_model():
-    row = Row(
-        flag=True,
-        count=1,
-        at=NOON,
-        day=NOON.date(),
-        hour=time(1, 2),
-        lasted=timedelta(seconds=1),
-        price=Decimal("1.10"),
-        id=ID,
-        raw=b"\0",
-        gear=Gear.DRIVE,
-        level=None,
-        shape="b",
-        pose=Pose(1.0, 2.0),
-        circles=[Circle("circle", 1.0)],
-        names={"a"},
-        by_name={"p": Pose(1.0, 2.0), "q": None},
-        extra={"note": "n"},
-        distance=Metres(1.0),
-    )
-    table = pa.Table.from_pylist([_table._column(Row).convert(row)], schema=typed.arrow_schema(Row))
-    table.validate(full=True)
-    (out,) = table.to_pylist()
-    assert (out["at"], out["day"], out["hour"], out["lasted"]) == (row.at, row.day, row.hour, row.lasted)
-    assert (out["price"], out["id"], out["gear"], out["level"]) == ("1.10", str(ID), "d", None)
-    assert out["pose"] == {"x": 1.0, "y": 2.0}
-    assert out["by_name"] == [("p", {"x": 1.0, "y": 2.0}), ("q", None)]
-    assert out["extra"] == {"note": "n", "weight": None}
 
 
 def test_messages_of_zre():
