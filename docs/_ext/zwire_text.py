@@ -31,8 +31,8 @@ _ORDER = (
 # Programs, not modules to import.
 _PROGRAMS = ("zwire.cli", "zwire.demo", "zwire.__main__")
 
-# What is private and has a better name for readers.
-_SHOWN = {"_Tree": "SessionConfig", "_ArrowArray": "ArrowArray", "_Declared": "Declared"}
+# What is private and stands for something public.
+_SHOWN = {"_Tree": "~zwire.config.SessionConfig"}
 
 # A type variable of ours.
 _VARIABLE = re.compile(r"\b_?[A-Z]\b")
@@ -146,7 +146,9 @@ class _Types(ast.NodeTransformer):
             return ast.Name(f"~{place}")
         if isinstance(getattr(builtins, node.id, None), type):
             return ast.Name(f"~builtins.{node.id}")  # `bytes` alone might be a property of ours
-        shown = _SHOWN.get(node.id, node.id.lstrip("_"))
+        if shown := _SHOWN.get(node.id):
+            return ast.Name(shown)
+        shown = node.id.lstrip("_")
         if found and isinstance(found[0].defined[found[1]][0], ast.ClassDef):
             # A path that leads nowhere: the name alone would be that of a class elsewhere.
             return ast.Name(f"~private.{shown}")
