@@ -28,6 +28,11 @@
       PayloadError            also ValueError; key, encoding, schema, path, offset
         UnknownEncoding       no codec reads it; known
         SchemaMismatch        a value of something else; expected
+      SpoolError              a spool that cannot be read or written; shard, offset
+        SpoolCorrupt          octets that its writer did not write so, or that are missing
+        OffsetOutOfRange      also LookupError; offsets that are no longer, or not yet, there
+        SpoolLocked           another writer has it
+        SpoolMismatch         another spool, or another one than wanted
 
 Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireError`.
 """
@@ -52,6 +57,7 @@ __all__ = [
     "LinkClosed",
     "LocalProtocolError",
     "NotSupported",
+    "OffsetOutOfRange",
     "PayloadError",
     "ProtocolError",
     "QueryError",
@@ -60,6 +66,10 @@ __all__ = [
     "RowError",
     "SchemaMismatch",
     "SessionClosed",
+    "SpoolCorrupt",
+    "SpoolError",
+    "SpoolLocked",
+    "SpoolMismatch",
     "TimedOut",
     "TransportError",
     "Undelivered",
@@ -268,3 +278,37 @@ class SchemaMismatch(PayloadError):
 
     _fields = (*PayloadError._fields, "expected")
     expected: str | None
+
+
+class SpoolError(ZwireError):
+    """A spool that cannot be read or written: a missing folder, a full disk, a name of nothing.
+
+    ``shard`` and ``offset`` say where; -1 stands for the log of gaps. They are ``None`` where the error is
+    about the spool as a whole; the message has the file.
+    """
+
+    _fields = ("shard", "offset")
+    shard: int | None
+    offset: int | None
+
+
+class SpoolCorrupt(SpoolError):
+    """Octets of a spool that its writer did not write so, or that are missing; nothing of them is served.
+
+    ``shard`` and ``offset`` are those of the first row that cannot be read.
+    """
+
+
+class OffsetOutOfRange(SpoolError, LookupError):
+    """Offsets that were deleted already, or not written yet; the message has what is there.
+
+    ``shard`` and ``offset`` are those that were asked for.
+    """
+
+
+class SpoolLocked(SpoolError):
+    """Another writer has the spool; ``shard`` and ``offset`` are ``None``."""
+
+
+class SpoolMismatch(SpoolError):
+    """Another spool, or one of another shape than wanted; ``shard`` and ``offset`` are ``None``."""

@@ -17,6 +17,7 @@ BUILTIN = {
     "ConnectError": ConnectionError,
     "TimedOut": TimeoutError,
     "UnknownPeer": LookupError,
+    "OffsetOutOfRange": LookupError,
     "NotSupported": NotImplementedError,
     "DecodeError": ValueError,
     "PayloadError": ValueError,

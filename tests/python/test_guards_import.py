@@ -72,7 +72,16 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["zwire", "zwire.zenoh", "zwire.zre", "zwire.typed", "zwire.aio", "zwire.aio.ext", "zwire.aio.zre"],
+    [
+        "zwire",
+        "zwire.zenoh",
+        "zwire.zre",
+        "zwire.typed",
+        "zwire.aio",
+        "zwire.aio.ext",
+        "zwire.aio.zre",
+        "zwire.spool",
+    ],
 )
 def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
     seen = probe(module)

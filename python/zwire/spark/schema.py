@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["DECODE", "PUT", "REPLY", "SELECTED", "SUMMARY", "TOLD", "RowSchema"]
+__all__ = [
+    "DECODE",
+    "GAP",
+    "PUT",
+    "REPLY",
+    "SAMPLE",
+    "SELECTED",
+    "SUMMARY",
+    "TOLD",
+    "ZRE",
+    "ZRE_LOG",
+    "RowSchema",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,4 +219,100 @@ DECODE = RowSchema(
 ``file`` is the path of the capture as it was given, null for bytes without a name. Bytes that do not decode
 are a row with ``message`` ``error``, the reason in ``error`` and the place in ``offset``; so is a file that
 cannot be read or is no capture, and that row has no addresses.
+"""
+
+SAMPLE = RowSchema(
+    (
+        ("key", "string"),
+        ("payload", "binary"),
+        ("kind", "tinyint"),
+        ("encoding", "string"),
+        ("ts", "timestamp"),
+        ("hlc", "bigint"),
+        ("hlc_id", "binary"),
+        ("source_zid", "binary"),
+        ("source_eid", "bigint"),
+        ("source_sn", "bigint"),
+        ("attachment", "binary"),
+        ("priority", "tinyint"),
+        ("congestion_block", "boolean"),
+        ("express", "boolean"),
+        ("reliable", "boolean"),
+        ("link", "string"),
+        ("recv_ts", "timestamp"),
+        ("shard", "int"),
+        ("offset", "bigint"),
+    )
+)
+"""Rows of a spool of Zenoh, one for each sample.
+
+``kind`` is 0 for a put and 1 for a deletion, whose ``payload`` is null. ``ts`` is the timestamp of the sample
+cut to microseconds, ``hlc`` all 64 bits of it (negative from 2038 on), ``hlc_id`` who made it; null where
+there is none. ``source_zid``, ``source_eid`` and ``source_sn`` are its source information: publishers that
+number their samples can be checked by them. ``link`` is the locator of the neighbour that it came from,
+``recv_ts`` when it came. ``shard`` and ``offset`` are its place in the spool: unique, and without holes.
+"""
+
+GAP = RowSchema(
+    (
+        ("shard", "int"),
+        ("offset", "bigint"),
+        ("kind", "string"),
+        ("source_zid", "binary"),
+        ("source_eid", "bigint"),
+        ("sn_from", "bigint"),
+        ("sn_to", "bigint"),
+        ("count", "bigint"),
+        ("recv_ts", "timestamp"),
+        ("detail", "string"),
+    )
+)
+"""Rows of a spool's log of gaps: what is missing in front of ``offset`` of ``shard``.
+
+``kind`` is ``gap``, ``drop``, ``reconnect``, ``epoch`` (a spooler was started) or ``duplicate``. ``sn_from``
+and ``sn_to`` are the first and the last number that is missing of a publisher, ``count`` how many messages,
+where that is known. ``recv_ts`` is when it was noticed, ``detail`` says it in words.
+"""
+
+ZRE = RowSchema(
+    (
+        ("event", "string"),
+        ("peer", "binary"),
+        ("peer_name", "string"),
+        ("group", "string"),
+        ("headers", "map<string,string>"),
+        ("content", "array<binary>"),
+        ("status", "int"),
+        ("sequence", "int"),
+        ("endpoint", "string"),
+        ("version", "int"),
+        ("recv_ts", "timestamp"),
+        ("shard", "int"),
+        ("offset", "bigint"),
+    )
+)
+"""Rows of a spool of ZRE, one for each event.
+
+``event`` is ``ENTER``, ``EXIT``, ``JOIN``, ``LEAVE``, ``WHISPER``, ``SHOUT``, ``EVASIVE``, ``SILENT`` or
+``LEADER``; ``peer`` the 16 bytes of the UUID of whom it is about, ``content`` the frames of a message,
+``version`` 1, 2 or 3.
+"""
+
+ZRE_LOG = RowSchema(
+    (
+        ("level", "tinyint"),
+        ("event", "tinyint"),
+        ("node", "int"),
+        ("peer", "int"),
+        ("time", "timestamp"),
+        ("data", "string"),
+        ("recv_ts", "timestamp"),
+        ("shard", "int"),
+        ("offset", "bigint"),
+    )
+)
+"""Rows of a spool of ZRE/LOG, one for each record.
+
+``level`` is 1 (error), 2 (warning) or 3 (info), ``event`` 1 (join) to 6 (receive), ``node`` and ``peer`` are
+hashes.
 """

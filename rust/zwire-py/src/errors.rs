@@ -27,6 +27,7 @@ use zwire_proto::{
     zmtp::{link::HandshakeError, wire::Mechanism},
     zre::node::NodeError,
 };
+use zwire_spool::{Error as SpoolError, Shard};
 
 macro_rules! classes {
     ($($function:ident = $name:literal),+ $(,)?) => {
@@ -55,6 +56,11 @@ classes! {
     authentication_error = "AuthenticationError",
     link_closed = "LinkClosed",
     unknown_peer = "UnknownPeer",
+    spool_error = "SpoolError",
+    spool_corrupt = "SpoolCorrupt",
+    spool_locked = "SpoolLocked",
+    spool_mismatch = "SpoolMismatch",
+    offset_out_of_range = "OffsetOutOfRange",
 }
 
 /// An instance of a class of `zwire.errors`, or the error that kept it from being made.
@@ -334,6 +340,27 @@ pub(crate) fn capture(py: Python<'_>, error: &DecodeError, path: Option<&Path>) 
     let _ = dict.set_item("reading", error.reading);
     let _ = dict.set_item("offset", error.offset);
     raise(decode_error(py), format!("{}: {error}", path.display()), Some(dict))
+}
+
+/// What an error of a spool means in Python.
+pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
+    let class = match error {
+        SpoolError::Corrupt { .. } | SpoolError::Missing { .. } | SpoolError::BadFile { .. } => {
+            spool_corrupt(py)
+        }
+        SpoolError::OutOfRange { .. } => offset_out_of_range(py),
+        SpoolError::Locked { .. } => spool_locked(py),
+        SpoolError::Mismatch { .. } => spool_mismatch(py),
+        _ => spool_error(py),
+    };
+    let dict = PyDict::new(py);
+    let shard = error.shard().map(|shard| match shard {
+        Shard::Data(number) => i64::from(number),
+        Shard::Gaps => -1,
+    });
+    let _ = dict.set_item("shard", shard);
+    let _ = dict.set_item("offset", error.offset());
+    raise(class, error.to_string(), Some(dict))
 }
 
 /// A file that cannot be read.

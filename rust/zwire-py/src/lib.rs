@@ -37,6 +37,8 @@ mod sample;
 mod scout;
 mod selector;
 mod session;
+mod spool;
+mod spool_append;
 mod stamps;
 mod stats;
 mod subscriber;
@@ -95,6 +97,8 @@ mod _zwire {
         scout::{Hello, Scout, scout},
         selector::PySelector,
         session::{Session, close_all, open},
+        spool::{SpoolRows, SpoolView},
+        spool_append::SpoolAppender,
         stamps::{
             PyTimestampInstrumentation, PyTimestampInstrumentationBuilder, PyTimestampStack,
             PyTimestampStackRecord, TimestampContext,

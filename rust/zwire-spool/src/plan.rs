@@ -155,9 +155,10 @@ impl Spool {
         }
         let total: u64 = shards.iter().map(|shard| shard.4).sum();
         let spare = (parts as u64).saturating_sub(shards.len() as u64);
-        let mut ranges = Vec::new();
+        let (mut ranges, mut before) = (Vec::new(), 0);
         for (shard, begin, to, pieces, bytes) in shards {
-            let cuts = 1 + share(spare, bytes, total);
+            let cuts = 1 + share(spare, before + bytes, total) - share(spare, before, total);
+            before += bytes;
             let mut at = begin;
             for cut in 1..=cuts {
                 let wanted = share(bytes, cut, cuts);

@@ -1,0 +1,26 @@
+"""A log of messages on disk, out of which the same range can be read twice.
+
+Neither Zenoh nor ZRE keeps a message. A spool does: a folder with one ordered log for each shard, in which
+every row has an offset, and one more log for what was lost::
+
+    import pyarrow as pa
+    from zwire import spool
+
+    with spool.Appender("/var/spool/robots") as appender:
+        appender.append(key="robot/1/battery", payload=b"87")
+
+    view = spool.open("/var/spool/robots")
+    for shard, end in view.end().items():
+        for batch in view.read(shard, view.earliest()[shard], end):
+            print(pa.record_batch(batch).to_pydict())
+
+Readers take no lock. What they hand out is verified: checksums, and that no offset is missing. Sealed
+segments are files of Arrow, which pyarrow, Polars and DuckDB read without zwire.
+"""
+
+from __future__ import annotations
+
+from zwire.spool._append import Appender
+from zwire.spool._view import Range, Rows, Spool, open
+
+__all__ = ["Appender", "Range", "Rows", "Spool", "open"]

@@ -1,0 +1,180 @@
+"""Reading a spool."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from zwire._zwire import SpoolRows as Rows
+from zwire._zwire import SpoolView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+__all__ = ["Range", "Rows", "Spool", "open"]
+
+MICROS = 1_000_000
+
+
+class Range(NamedTuple):
+    """A part of a shard: offsets ``start`` to ``stop`` (exclusive), and about how many bytes."""
+
+    shard: int
+    start: int
+    stop: int
+    bytes: int
+
+
+def micros(when: float | datetime) -> int:
+    """Give a time in microseconds since 1970."""
+    seconds = when if isinstance(when, int | float) else when.timestamp()
+    return round(seconds * MICROS)
+
+
+class Spool:
+    """A spool in a folder, seen from outside. It keeps no file open and pickles as its path.
+
+    Offsets are numbers by shard. Ends are exclusive.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read what the spool is; see :func:`open`."""
+        self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self._view = SpoolView(self.path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from the path, which has to exist there."""
+        return Spool, (self.path,)
+
+    def __repr__(self) -> str:
+        """Show the folder and the id."""
+        return f"Spool({self.path!r}, id={self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """Which spool it is, for life: 32 hexadecimal digits."""
+        return self._view.id
+
+    @property
+    def table(self) -> str:
+        """What its rows are: ``samples``, ``zre`` or ``zre.log``."""
+        return self._view.table
+
+    @property
+    def shards(self) -> list[int]:
+        """The numbers of its shards."""
+        return list(range(self._view.shard_count))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of its rows, in order."""
+        return self._view.columns
+
+    def earliest(self) -> dict[int, int]:
+        """Give the first offset that is there, by shard."""
+        return {shard: bounds[0] for shard, bounds in enumerate(self._view.bounds()[:-1])}
+
+    def end(self) -> dict[int, int]:
+        """Give the offset behind the last row that may be read, by shard."""
+        return {shard: bounds[1] for shard, bounds in enumerate(self._view.bounds()[:-1])}
+
+    def marks(self) -> dict[int, dict[str, int]]:
+        """Give what the writer publishes of each shard.
+
+        That is ``earliest``, ``end``, ``last_recv_ts``, ``dropped`` and ``bytes``. ``last_recv_ts`` is in
+        microseconds since 1970, ``dropped`` counts messages that did not get into the shard.
+        """
+        return dict(enumerate(self._view.marks()[:-1]))
+
+    def at(self, when: float | datetime) -> dict[int, int]:
+        """Give the first offset received at ``when`` or later, by shard; its end where there is none.
+
+        ``when`` is in seconds since 1970, or a datetime; one without a time zone is local time.
+        """
+        return self._view.at(micros(when))
+
+    def walk(
+        self,
+        start: Mapping[int, int],
+        end: Mapping[int, int],
+        *,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+    ) -> dict[int, int]:
+        """Give an end between ``start`` and ``end`` that keeps to a limit.
+
+        Shards share the limit by their backlog. There is always some progress, also where a single row is
+        more than ``max_bytes``.
+        """
+        return self._view.walk(dict(start), dict(end), max_rows, max_bytes)
+
+    def split(self, start: Mapping[int, int], end: Mapping[int, int], parts: int) -> list[Range]:
+        """Cut what is between ``start`` and ``end`` into about ``parts`` ranges of about as many bytes.
+
+        A range has one shard, so there are as many as shards with a backlog where these are more.
+        """
+        return [Range(*each) for each in self._view.split(dict(start), dict(end), parts)]
+
+    def read(
+        self,
+        shard: int,
+        start: int,
+        stop: int,
+        *,
+        columns: Sequence[str] | None = None,
+        max_rows: int = 32_768,
+        max_bytes: int = 8 << 20,
+    ) -> Rows:
+        """Read the rows of a range: an iterator of batches with the Arrow C interface, such as for pyarrow.
+
+        The same range gives the same rows in the same order, and the same batches if it was not written
+        meanwhile. Only a block that has more than ``max_bytes`` makes a batch that has more.
+
+        Raises:
+            OffsetOutOfRange: Not all of it is there.
+            SpoolCorrupt: While iterating: what is there is not what was written.
+        """
+        return self._view.read(shard, start, stop, _names(columns), (max_rows, max_bytes))
+
+    def gaps(self, start: int = 0, stop: int | None = None) -> Rows:
+        """Read what was lost: an iterator of batches as :meth:`read` gives them.
+
+        ``start`` and ``stop`` are offsets of this log; ``stop`` is :meth:`gaps_end` by default, and a
+        ``start`` that is deleted already counts as the first that is there.
+        """
+        earliest, end = self._view.bounds()[-1]
+        stop = end if stop is None else stop
+        return self._view.read(None, max(start, earliest), stop, None, (32_768, 8 << 20))
+
+    def gaps_end(self) -> int:
+        """Give the offset behind the last row of :meth:`gaps`."""
+        return self._view.bounds()[-1][1]
+
+    def commit(self, consumer: str, offsets: Mapping[int, int]) -> None:
+        """Say that everything before ``offsets`` is read, so that it may be deleted.
+
+        ``consumer`` is a name of up to 100 letters, digits, ``-``, ``_`` and ``.``.
+        """
+        self._view.commit(consumer, dict(offsets), round(time.time() * MICROS))
+
+    def consumers(self) -> dict[str, dict[int, int]]:
+        """Give what each consumer has committed."""
+        return {name: offsets for name, (offsets, _) in self._view.consumers().items()}
+
+
+def _names(columns: Sequence[str] | None) -> list[str] | None:
+    if isinstance(columns, str):
+        problem = "columns is a list of names"
+        raise TypeError(problem)
+    return None if columns is None else list(columns)
+
+
+def open(path: str | os.PathLike[str]) -> Spool:
+    """Look at the spool in a folder. It is neither locked nor changed.
+
+    Raises:
+        SpoolError: There is none, or it cannot be read.
+    """
+    return Spool(path)
