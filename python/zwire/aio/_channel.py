@@ -106,7 +106,16 @@ class Handler(Generic[T]):
             raise self._ended() from None
 
     async def recv_many(self, max_items: int, timeout: float | None = None) -> list[T]:
-        """Take up to ``max_items`` items in one go; waits for the first only, gives none at the timeout."""
+        """Take up to ``max_items`` items in one go, waiting for the first only.
+
+        Args:
+            max_items: Most items.
+            timeout: Seconds; None waits for ever. When they are over, the list is empty.
+
+        Raises:
+            SessionClosed: The session is closed, and everything was taken.
+            UsageError: The channel is closed and empty.
+        """
         items: list[Any] = await self.batch(
             lambda: self._handler.recv_many(max_items, 0.0), timeout, enough=max_items <= 0
         )
@@ -436,11 +445,23 @@ class Receiver(Ready, Generic[T]):
         return self._open().try_recv()
 
     async def recv(self, timeout: float | None = None) -> T:
-        """Wait for the next item. With a timeout in seconds, ``TimedOut`` when it is over."""
+        """Wait for the next item.
+
+        Args:
+            timeout: Seconds; None waits for ever.
+
+        Raises:
+            TimedOut: Nothing came in that time.
+            SessionClosed: The session is closed, and everything was taken.
+            UsageError: It has ended, and everything was taken; or there is a callback, which gets the items.
+        """
         return await self._open().recv(timeout)
 
     async def recv_many(self, max_items: int, timeout: float | None = None) -> list[T]:
-        """Take up to ``max_items`` items in one go; waits for the first only, gives none at the timeout."""
+        """Take up to ``max_items`` items in one go, waiting for the first only.
+
+        ``timeout`` is in seconds; when they are over, the list is empty. Errors are those of :meth:`recv`.
+        """
         return await self._open().recv_many(max_items, timeout)
 
     def __aiter__(self) -> Handler[T]:

@@ -70,7 +70,7 @@ class Declared(Context, Ready):
     _inner: Any
 
     async def undeclare(self) -> None:
-        """Take it back. A second time is an error."""
+        """Take it back. A second time is a ``UsageError``."""
         self._inner.undeclare()
 
     async def _leave(self) -> None:
@@ -81,7 +81,15 @@ class Announced(Declared):
     """What neighbours are told of."""
 
     async def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it. With a timeout in seconds, ``TimedOut`` when it is over."""
+        """Wait until all neighbours know of it.
+
+        Args:
+            timeout: Seconds; None waits for ever.
+
+        Raises:
+            TimedOut: They do not within that time.
+            SessionClosed: The session is closed.
+        """
         await ready(self._inner, timeout)
 
 
@@ -118,7 +126,8 @@ class Batches(Receiver[T]):
     async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
         """Take up to ``max_rows`` items as an Arrow record batch, as in the other interface.
 
-        Waits for the first only, and with a ``timeout`` so many seconds at most: then the batch is empty.
+        Waits for the first only. ``timeout`` is in seconds; when they are over, the batch has no rows. Errors
+        are those of :meth:`recv`.
         """
         batch: ArrowBatch = await self._open().batch(
             lambda: self._inner.recv_batch(max_rows, 0.0), timeout, enough=max_rows <= 0
@@ -181,7 +190,16 @@ class Matched(Entity):
         return self._inner.matching_status  # type: ignore[no-any-return]
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until at least ``n`` are at the other end. With a timeout in seconds, ``TimedOut``."""
+        """Wait until at least ``n`` are at the other end.
+
+        Args:
+            n: How many, counted as in the other interface.
+            timeout: Seconds; None waits for ever.
+
+        Raises:
+            TimedOut: There are not so many within that time.
+            SessionClosed: The session is closed.
+        """
         await matched(self._inner, n, timeout)
 
     def declare_matching_listener(

@@ -75,7 +75,16 @@ class AdvancedPublisher(Outlet):
         )
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until at least ``n`` subscribers are known. With a timeout in seconds, ``TimedOut``."""
+        """Wait until at least ``n`` subscribers are known.
+
+        Args:
+            n: How many, counted as in the other interface.
+            timeout: Seconds; None waits for ever.
+
+        Raises:
+            TimedOut: There are not so many within that time.
+            SessionClosed: The session is closed.
+        """
         await matched(self._inner, n, timeout)
 
 

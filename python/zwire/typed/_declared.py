@@ -16,7 +16,7 @@ class Declared:
     _declared: Any
 
     def undeclare(self) -> None:
-        """End it."""
+        """End it. A second time is a ``UsageError``."""
         self._declared.undeclare()
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ class Declared(Context, Ready):
     _declared: Any
 
     async def undeclare(self) -> None:
-        """End it."""
+        """End it. A second time is a ``UsageError``."""
         await self._declared.undeclare()
 
     async def _leave(self) -> None:
