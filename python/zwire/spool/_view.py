@@ -41,7 +41,7 @@ class Spool:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read what the spool is; see :func:`open`."""
-        self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         self._view = SpoolView(self.path)
 
     def __reduce__(self) -> tuple[object, ...]:
