@@ -654,8 +654,8 @@ impl ToSubscribers<'_> {
 /// A sample into a queue.
 #[inline]
 pub(crate) fn give(queue: &Arc<Queue<Sample>>, sample: Sample, effects: &mut Effects) {
-    let (pushed, out) = queue.push(sample);
-    effects.garbage.extend(out.into_iter().map(Garbage::Sample));
+    let garbage = &mut effects.garbage;
+    let pushed = queue.push_or(sample, |sample| garbage.push(Garbage::Sample(sample)));
     if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
         effects.signals.push(Signal::Samples(queue.clone()));
     }

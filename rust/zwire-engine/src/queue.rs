@@ -161,12 +161,6 @@ impl<T> Out<T> {
     }
 }
 
-impl<T> From<T> for Out<T> {
-    fn from(item: T) -> Self {
-        Self { first: Some(item), rest: Vec::new() }
-    }
-}
-
 impl<T> IntoIterator for Out<T> {
     type Item = T;
     type IntoIter = core::iter::Chain<core::option::IntoIter<T>, std::vec::IntoIter<T>>;
@@ -202,6 +196,7 @@ impl<T: Weigh> Inner<T> {
         Some(item)
     }
 
+    #[inline]
     fn add(&mut self, item: T) {
         self.bytes += item.weight();
         if let Some(latest) = &mut self.latest {
@@ -328,29 +323,53 @@ impl<T: Weigh> Queue<T> {
     /// Hands an item over. Never waits, and tells the consumer nothing: [`Self::signal`] follows once
     /// everything that belongs together is in, so that the consumer wakes once for all of it.
     pub fn push(&self, item: T) -> (Pushed, Out<T>) {
+        let mut out = Out::NONE;
+        let pushed = self.push_or(item, |item| out.add(item));
+        (pushed, out)
+    }
+
+    /// As [`Self::push`]; what falls out goes to `out`, after the lock.
+    #[inline]
+    pub fn push_or(&self, item: T, mut out: impl FnMut(T)) -> Pushed {
+        if !self.bounds.overflow.waits() {
+            return self.push_without_waits(item, &mut out);
+        }
         let mut inner = self.inner.lock();
-        if inner.closed {
-            return (Pushed::Closed, item.into());
+        let waits = matches!(self.bounds.overflow, Overflow::Wait { .. });
+        if inner.closed || (waits && inner.stalled && self.full(&inner)) {
+            let pushed = self.refuse(inner);
+            out(item);
+            return pushed;
         }
         inner.received += 1;
-        let refused = match self.bounds.overflow {
-            Overflow::Wait { .. } => inner.stalled && self.full(&inner),
-            Overflow::DropNewest => self.full(&inner),
-            Overflow::Hold | Overflow::DropOldest | Overflow::Latest => false,
-        };
-        if refused {
-            drop(inner);
-            self.count_drops(1);
-            if self.name.is_some() {
-                self.warn();
-            }
-            return (Pushed::Dropped, item.into());
+        inner.add(item);
+        if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
+    }
+
+    /// An item finds no place.
+    #[cold]
+    fn refuse(&self, mut inner: MutexGuard<'_, Inner<T>>) -> Pushed {
+        if inner.closed {
+            return Pushed::Closed;
         }
-        if self.bounds.overflow.waits() {
-            inner.add(item);
-            let pushed = if self.over(&inner) { Pushed::Over } else { Pushed::Stored };
-            return (pushed, Out::NONE);
+        inner.received += 1;
+        drop(inner);
+        self.count_drops(1);
+        if self.name.is_some() {
+            self.warn();
         }
+        Pushed::Dropped
+    }
+
+    /// What [`Self::push_or`] does where nobody waits for a full queue.
+    fn push_without_waits(&self, item: T, out: &mut impl FnMut(T)) -> Pushed {
+        let mut inner = self.inner.lock();
+        if inner.closed || (self.bounds.overflow == Overflow::DropNewest && self.full(&inner)) {
+            let pushed = self.refuse(inner);
+            out(item);
+            return pushed;
+        }
+        inner.received += 1;
         let inner_mut = &mut *inner;
         let mut item = item;
         if let Some(latest) = &inner_mut.latest
@@ -360,26 +379,29 @@ impl<T: Weigh> Queue<T> {
             core::mem::swap(place, &mut item);
             inner_mut.unsignalled = true;
             self.replaced.fetch_add(1, Ordering::Relaxed);
-            return (Pushed::Stored, item.into());
+            drop(inner);
+            out(item);
+            return Pushed::Stored;
         }
-        let mut out = Out::NONE;
+        let mut old = Out::NONE;
         let mut count = 0;
         while self.full(&inner)
-            && let Some(old) = inner.take_first()
+            && let Some(first) = inner.take_first()
         {
-            out.add(old);
+            old.add(first);
             count += 1;
         }
         inner.add(item);
         drop(inner);
         if count == 0 {
-            return (Pushed::Stored, out);
+            return Pushed::Stored;
         }
         self.count_drops(count);
         if self.name.is_some() {
             self.warn();
         }
-        (Pushed::Dropped, out)
+        old.into_iter().for_each(out);
+        Pushed::Dropped
     }
 
     /// Hands over all that `items` gives, with one lock, to a queue that [holds](Overflow::Hold) its
@@ -584,7 +606,14 @@ impl<T: Weigh> Queue<T> {
                 }
                 (count, weight) = (count + 1, weight + item.weight());
             }
-            (0..count).map_while(|_| inner_mut.take_first()).collect()
+            inner_mut.bytes -= weight;
+            if let Some(latest) = &mut inner_mut.latest {
+                inner_mut.items.iter().take(count).for_each(|item| latest.taken(item));
+            }
+            // Each is moved once.
+            let mut taken = core::mem::take(&mut inner_mut.spare);
+            taken.extend(inner_mut.items.drain(..count));
+            taken
         };
         if taken.is_empty() {
             return taken;

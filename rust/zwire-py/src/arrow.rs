@@ -13,7 +13,7 @@ use crate::{
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, LargeBinaryArray, LargeStringArray, RecordBatch,
     StringArray, StructArray, TimestampMicrosecondArray, UInt8Array,
-    builder::{BinaryBuilder, StringBuilder},
+    builder::StringBuilder,
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
     make_array,
 };
@@ -181,17 +181,9 @@ fn samples_to_batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     if i32::try_from(alike.payload_bytes).is_err() {
         return Err(format!("{} bytes of payload in one batch: ask for fewer rows", alike.payload_bytes));
     }
-    let mut key = StringBuilder::with_capacity(rows, alike.key_bytes);
-    for sample in samples {
-        key.append_value(sample.key.as_str());
-    }
     let payload = match samples.front() {
         Some(only) if rows == 1 => alone(&only.payload)?,
-        _ => {
-            let mut payload = BinaryBuilder::with_capacity(rows, alike.payload_bytes);
-            samples.iter().for_each(|sample| payload.append_value(&sample.payload));
-            payload.finish()
-        }
+        _ => joined(samples, alike.payload_bytes),
     };
     let time = |sample: &Sample| sample.timestamp.and_then(micros);
     let timestamp = if alike.timestamps {
@@ -205,22 +197,23 @@ fn samples_to_batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
         BinaryArray::new_null(rows)
     };
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(key.finish()),
+        Arc::new(keys(samples, &alike)),
         Arc::new(payload),
         Arc::new(texts(samples, alike.kind, |sample| kind_name(sample.kind))),
         Arc::new(encodings(samples, alike.encoding)),
         Arc::new(timestamp.with_timezone("UTC")),
         Arc::new(attachment),
-        Arc::new(Int8Array::from_iter_values(samples.iter().map(|sample| sample.qos.priority() as i8))),
+        Arc::new(priorities(samples, alike.qos)),
         Arc::new(texts(samples, alike.qos, |sample| congestion_name(sample.qos.congestion()))),
-        Arc::new(BooleanArray::from(BooleanBuffer::collect_bool(rows, |row| samples[row].qos.express()))),
+        Arc::new(BooleanArray::from(express(samples, alike.qos))),
     ];
     RecordBatch::try_new(SAMPLE_SCHEMA.clone(), columns).map_err(|e| e.to_string())
 }
 
-/// In what the samples of a batch are alike; mostly in everything but key and payload, and then columns
-/// are filled instead of collected.
+/// In what the samples of a batch are alike; mostly in everything but the payload, and then columns are
+/// filled instead of collected.
 struct Alike {
+    key: bool,
     kind: bool,
     encoding: bool,
     qos: bool,
@@ -233,6 +226,7 @@ struct Alike {
 impl Alike {
     fn of(samples: &VecDeque<Sample>) -> Self {
         let mut alike = Self {
+            key: true,
             kind: true,
             encoding: true,
             qos: true,
@@ -243,6 +237,7 @@ impl Alike {
         };
         let Some(first) = samples.front() else { return alike };
         for sample in samples {
+            alike.key = alike.key && sample.key == first.key;
             alike.kind &= sample.kind == first.kind;
             alike.encoding &= sample.encoding == first.encoding;
             alike.qos &= sample.qos == first.qos;
@@ -252,6 +247,39 @@ impl Alike {
             alike.key_bytes += sample.key.as_str().len();
         }
         alike
+    }
+}
+
+/// The payloads, one behind the other.
+fn joined(samples: &VecDeque<Sample>, bytes: usize) -> BinaryArray {
+    let mut data = Vec::with_capacity(bytes);
+    samples.iter().for_each(|sample| data.extend_from_slice(&sample.payload));
+    let offsets = OffsetBuffer::from_lengths(samples.iter().map(|sample| sample.payload.len()));
+    BinaryArray::new(offsets, data.into(), None)
+}
+
+fn keys(samples: &VecDeque<Sample>, alike: &Alike) -> StringArray {
+    if let Some(first) = samples.front().filter(|_| alike.key) {
+        return repeated(first.key.as_str(), samples.len());
+    }
+    let mut column = StringBuilder::with_capacity(samples.len(), alike.key_bytes);
+    samples.iter().for_each(|sample| column.append_value(sample.key.as_str()));
+    column.finish()
+}
+
+fn priorities(samples: &VecDeque<Sample>, alike: bool) -> Int8Array {
+    let of = |sample: &Sample| sample.qos.priority() as i8;
+    match samples.front() {
+        Some(first) if alike => vec![of(first); samples.len()].into(),
+        _ => Int8Array::from_iter_values(samples.iter().map(of)),
+    }
+}
+
+fn express(samples: &VecDeque<Sample>, alike: bool) -> BooleanBuffer {
+    match samples.front() {
+        Some(first) if alike && first.qos.express() => BooleanBuffer::new_set(samples.len()),
+        Some(_) if alike => BooleanBuffer::new_unset(samples.len()),
+        _ => BooleanBuffer::collect_bool(samples.len(), |row| samples[row].qos.express()),
     }
 }
 

@@ -90,7 +90,7 @@ impl Reply {
 impl Item for Proto {
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (result, ok) = match self.result {
-            Ok(sample) => (Py::new(py, PySample::arrived(py, sample))?.into_any(), true),
+            Ok(sample) => (Py::new(py, PySample::arrived(py, sample)?)?.into_any(), true),
             Err(mut error) => {
                 let stack = stamps::arrived(py, error.stamps.take());
                 (Py::new(py, ReplyError { error, stack })?.into_any(), false)

@@ -10,6 +10,7 @@ use crate::{
     zbytes::PyZBytes,
     zid::PyZenohId,
 };
+use bytes::Bytes;
 use core::hash::{Hash, Hasher};
 use pyo3::{prelude::*, types::PyType};
 use std::collections::hash_map::DefaultHasher;
@@ -107,16 +108,34 @@ impl PySourceInfo {
 
 /// A value of a key, or its deletion: what subscribers and gets receive.
 #[pyclass(name = "Sample", module = "zwire.zenoh", frozen, skip_from_py_object)]
-pub(crate) struct PySample(pub(crate) Sample);
+pub(crate) struct PySample {
+    /// Without its payload.
+    sample: Sample,
+    // Made with the sample, since nearly everybody reads it: handing out an object costs less than making one
+    // for each look.
+    /// The value; empty for a deletion.
+    #[pyo3(get)]
+    payload: Py<PyZBytes>,
+}
 
 impl PySample {
+    fn new(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
+        let payload = Py::new(py, PyZBytes(core::mem::take(&mut sample.payload)))?;
+        Ok(Self { sample, payload })
+    }
+
     /// As it has arrived.
-    pub(crate) fn arrived(py: Python<'_>, mut sample: Sample) -> Self {
+    #[inline]
+    pub(crate) fn arrived(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
         if sample.stamps.is_some() {
             let stack = stamps::arrived(py, sample.stamps.take());
             sample.stamps = stack.map(|stack| Box::new(Stamps { stack, route: None, pending: None }));
         }
-        Self(sample)
+        Self::new(py, sample)
+    }
+
+    fn bytes(&self) -> &Bytes {
+        &self.payload.get().0
     }
 }
 
@@ -125,43 +144,37 @@ impl PySample {
     /// The key it was put to.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.0.key.clone())
-    }
-
-    /// The value; empty for a deletion.
-    #[getter]
-    fn payload(&self) -> PyZBytes {
-        PyZBytes(self.0.payload.clone())
+        PyKeyExpr(self.sample.key.clone())
     }
 
     /// Whether a value came or went.
     #[getter]
     fn kind(&self) -> PySampleKind {
-        PySampleKind(self.0.kind)
+        PySampleKind(self.sample.kind)
     }
 
     /// What the payload holds.
     #[getter]
     fn encoding(&self) -> PyEncoding {
-        PyEncoding(self.0.encoding.clone())
+        PyEncoding(self.sample.encoding.clone())
     }
 
     /// When it was made, if somebody wrote that down.
     #[getter]
     fn timestamp(&self) -> Option<PyTimestamp> {
-        self.0.timestamp.map(PyTimestamp)
+        self.sample.timestamp.map(PyTimestamp)
     }
 
     /// What happened to it where a queue was full.
     #[getter]
     fn congestion_control(&self) -> PyCongestionControl {
-        PyCongestionControl(self.0.qos.congestion())
+        PyCongestionControl(self.sample.qos.congestion())
     }
 
     /// How urgent it was. A peer that used the priority of the protocol itself is shown as `DATA`.
     #[getter]
     fn priority(&self) -> PyPriority {
-        PyPriority(match self.0.qos.priority() {
+        PyPriority(match self.sample.qos.priority() {
             Priority::Control => Priority::default(),
             priority => priority,
         })
@@ -170,49 +183,53 @@ impl PySample {
     /// Whether it travelled without waiting for others to share a batch with.
     #[getter]
     fn express(&self) -> bool {
-        self.0.qos.express()
+        self.sample.qos.express()
     }
 
     /// Which channel it came by.
     #[getter]
     fn reliability(&self) -> PyReliability {
-        PyReliability(self.0.reliability)
+        PyReliability(self.sample.reliability)
     }
 
     /// Bytes of the user beside the payload, if there are any.
     #[getter]
     fn attachment(&self) -> Option<PyZBytes> {
-        self.0.attachment.clone().map(PyZBytes)
+        self.sample.attachment.clone().map(PyZBytes)
     }
 
     /// Who made it, if it says so.
     #[getter]
     fn source_info(&self) -> Option<PySourceInfo> {
-        self.0.source_info.as_deref().copied().map(PySourceInfo)
+        self.sample.source_info.as_deref().copied().map(PySourceInfo)
     }
 
     /// When it passed where, if its sender asked for that.
     #[getter]
     fn timestamp_stack(&self) -> Option<PyTimestampStack> {
-        stamps::shown(self.0.stamps.as_deref().map(|stamps| &stamps.stack))
+        stamps::shown(self.sample.stamps.as_deref().map(|stamps| &stamps.stack))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let kind = self.kind().into_pyobject(py)?.repr()?;
-        let payload = Py::new(py, self.payload())?.into_bound(py).repr()?;
-        Ok(format!("<Sample {} {kind} {payload} {}>", self.0.key, self.0.encoding))
+        let payload = self.payload.bind(py).repr()?;
+        Ok(format!("<Sample {} {kind} {payload} {}>", self.sample.key, self.sample.encoding))
     }
 
     fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.0.key, &self.0.payload, self.0.timestamp).hash(&mut hasher);
+        (&self.sample.key, self.bytes(), self.sample.timestamp).hash(&mut hasher);
         hasher.finish()
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = other.py();
         match other.cast::<Self>() {
-            Ok(other) => Ok((self.0 == other.get().0).into_pyobject(py)?.to_owned().into_any().unbind()),
+            Ok(other) => {
+                let other = other.get();
+                let equal = self.sample == other.sample && self.bytes() == other.bytes();
+                Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
+            }
             Err(_) => Ok(py.NotImplemented()),
         }
     }
@@ -223,7 +240,7 @@ impl PySample {
     fn _restore(
         key: &PyKeyExpr,
         kind: PySampleKind,
-        payload: &PyZBytes,
+        payload: &Bound<'_, PyZBytes>,
         encoding: &PyEncoding,
         timestamp: Option<&Bound<'_, PyAny>>,
         qos: u8,
@@ -231,10 +248,10 @@ impl PySample {
         source: Option<&Bound<'_, PyAny>>,
         attachment: Option<&Bound<'_, PyZBytes>>,
     ) -> PyResult<Self> {
-        Ok(Self(Sample {
+        let sample = Sample {
             key: key.0.clone(),
             kind: kind.0,
-            payload: payload.0.clone(),
+            payload: payload.get().0.clone(),
             encoding: encoding.0.clone(),
             timestamp: timestamp::extract_option(timestamp)?,
             qos: Qos(qos),
@@ -242,7 +259,8 @@ impl PySample {
             source_info: source_info(source)?.map(Box::new),
             attachment: attachment.map(|attachment| attachment.get().0.clone()),
             stamps: None,
-        }))
+        };
+        Self::new(payload.py(), sample)
     }
 
     fn __reduce__<'py>(
@@ -252,10 +270,10 @@ impl PySample {
         let parts = (
             this.key_expr(),
             this.kind(),
-            this.payload(),
+            this.payload.clone_ref(slf.py()),
             this.encoding(),
             this.timestamp(),
-            this.0.qos.0,
+            this.sample.qos.0,
             this.reliability(),
             this.source_info(),
             this.attachment(),

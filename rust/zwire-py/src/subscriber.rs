@@ -229,7 +229,8 @@ impl Subscriber {
 }
 
 impl Item for Sample {
+    #[inline]
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, crate::sample::PySample::arrived(py, self))?.into_any())
+        Ok(Py::new(py, crate::sample::PySample::arrived(py, self)?)?.into_any())
     }
 }

@@ -201,8 +201,8 @@ impl Session {
         }
         if !sent {
             if let Some(&subscriber) = last {
-                let sample = Sample::taking(key.clone(), &mut push.body, qos, reliability);
-                sink.sample(subscriber, sample.stamped(near));
+                let sample = Sample::taking(key.clone(), &mut push.body, qos, reliability, near);
+                sink.sample(subscriber, sample);
             }
             return Ok(published);
         }
@@ -293,8 +293,7 @@ impl Session {
             let sample = Sample::new(route.key.clone(), push.body.clone(), push.qos, reliability);
             give(subscriber, sample.stamped(stamps.clone()));
         }
-        let sample = Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability);
-        give(last, sample.stamped(stamps));
+        give(last, Sample::taking(route.key.clone(), &mut push.body, push.qos, reliability, stamps));
     }
 
     #[cold]

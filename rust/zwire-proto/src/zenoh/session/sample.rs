@@ -47,12 +47,18 @@ impl Sample {
     #[must_use]
     #[inline]
     pub fn new(key: KeyExpr, mut body: PushBody, qos: Qos, reliability: Reliability) -> Self {
-        Self::taking(key, &mut body, qos, reliability)
+        Self::taking(key, &mut body, qos, reliability, None)
     }
 
     /// As [`Self::new`], without moving more than what is needed: `body` is empty afterwards.
     #[inline]
-    pub(super) fn taking(key: KeyExpr, body: &mut PushBody, qos: Qos, reliability: Reliability) -> Self {
+    pub(super) fn taking(
+        key: KeyExpr,
+        body: &mut PushBody,
+        qos: Qos,
+        reliability: Reliability,
+        stamps: Option<Box<Stamps>>,
+    ) -> Self {
         match body {
             PushBody::Put(put) => Self {
                 key,
@@ -64,7 +70,7 @@ impl Sample {
                 reliability,
                 source_info: put.source_info.take(),
                 attachment: put.attachment.take(),
-                stamps: None,
+                stamps,
             },
             PushBody::Del(del) => Self {
                 key,
@@ -76,7 +82,7 @@ impl Sample {
                 reliability,
                 source_info: del.source_info.take(),
                 attachment: del.attachment.take(),
-                stamps: None,
+                stamps,
             },
         }
     }
