@@ -23,6 +23,20 @@ thread_local! {
     static LAST: Cell<Burst> = const { Cell::new(Burst { began: Duration::ZERO, ended: Duration::ZERO }) };
 }
 
+/// When a thread publishes, and what it did before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Duration,
+    pub(crate) before: Burst,
+}
+
+impl Moment {
+    /// This thread publishes now.
+    pub(crate) fn at(now: Duration) -> Self {
+        Self { now, before: Burst::last() }
+    }
+}
+
 impl Burst {
     /// What this thread did last.
     pub(crate) fn last() -> Self {

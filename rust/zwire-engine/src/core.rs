@@ -2,7 +2,7 @@
 
 use crate::{
     advanced::Advanced,
-    burst::Burst,
+    burst::{Burst, Moment},
     connectivity::Connectivity,
     link::{Link, Sent, Urgency},
     query::{InboundQuery, Query},
@@ -87,6 +87,12 @@ pub(crate) struct Effects {
     pub(crate) congested: bool,
     /// Something happened that a [`Watch`](crate::watch::Watch) may wait for.
     pub(crate) told: bool,
+    /// When a thread of the application publishes; `None` for what links bring, which leaves at once.
+    moment: Option<Moment>,
+    /// More follow at once: to see to each would be for nothing.
+    pub(crate) many: bool,
+    /// Something was queued that nobody has to see to.
+    gathered: bool,
     garbage: Vec<Garbage>,
 }
 
@@ -103,18 +109,39 @@ impl Effects {
         }
     }
 
+    /// A command of the application comes.
+    pub(crate) fn begin(&mut self, now: Now) {
+        self.moment = Some(Moment::at(now.mono));
+    }
+
+    /// Messages of a link come.
+    pub(crate) const fn forward(&mut self) {
+        self.moment = None;
+    }
+
+    /// Whether nothing has to be written, waited for, told or dropped.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flush.is_empty()
+            && self.waits.is_empty()
+            && self.signals.is_empty()
+            && self.events.is_empty()
+            && self.garbage.is_empty()
+            && !self.told
+    }
+
     /// Writes what was queued, and drops what was displaced.
-    pub(crate) fn settle(&mut self, now: Duration, forwarding: bool) {
-        if !self.flush.is_empty() {
-            let before = Burst::last();
+    pub(crate) fn settle(&mut self, now: Duration) {
+        let gathered = core::mem::take(&mut self.gathered);
+        if gathered || !self.flush.is_empty() {
+            let moment = self.moment.unwrap_or_else(|| Moment::at(now));
             let mut wrote = false;
             for (link, urgency) in self.flush.drain(..) {
                 // What arrived together leaves together: nothing more is to come.
-                let urgency = if forwarding { Urgency::Now } else { urgency };
-                wrote |= link.settle(now, urgency, before);
+                let urgency = if self.moment.is_some() { urgency } else { Urgency::Now };
+                wrote |= link.settle(moment, urgency);
             }
-            if !forwarding {
-                Burst::note(now, wrote);
+            if self.moment.is_some() {
+                Burst::note(moment.now, wrote);
             }
         }
         for signal in self.signals.drain(..) {
@@ -411,6 +438,10 @@ impl Core {
     /// Whole queues are taken, not single messages, which are large: the machines pass nothing on
     /// out of order, so it does not matter that several wait together.
     pub(crate) fn pump(&mut self, now: Now, effects: &mut Effects) {
+        // So it is after each publication.
+        if self.is_drained() {
+            return;
+        }
         loop {
             let mut events = core::mem::take(&mut self.events);
             self.api.take_events(&mut events);
@@ -465,6 +496,16 @@ impl Core {
                 return;
             }
         }
+    }
+
+    /// Whether no machine has anything to say.
+    fn is_drained(&self) -> bool {
+        self.api.is_drained()
+            && !self.advanced.wants()
+            && match &self.side {
+                Side::Client(_) => true,
+                Side::Node(side) => side.node.is_drained(),
+            }
     }
 
     /// The answer to a message that was held back, as if the other end had given it.
@@ -711,11 +752,19 @@ fn send(
     reliability: Reliability,
     effects: &mut Effects,
 ) -> Option<NetworkMessage> {
-    match link.push(message, reliability) {
+    let collect = match message {
+        NetworkMessage::Push(push) if !effects.many && !push.qos.express() => effects.moment,
+        _ => None,
+    };
+    match link.push(message, reliability, collect) {
         Sent::Refused => return refusal(message),
         Sent::Dropped => {
             // One that was waited for in vain is not worth another look.
             effects.congested |= !link.is_weary(message.qos().priority());
+            return None;
+        }
+        Sent::Gathered => {
+            effects.gathered = true;
             return None;
         }
         Sent::Queued => {}

@@ -46,7 +46,7 @@ impl Guard {
         }
         if !answers.is_empty() {
             for answer in &answers {
-                link.push(answer, Reliability::Reliable);
+                link.push(answer, Reliability::Reliable, None);
             }
             link.flush();
         }

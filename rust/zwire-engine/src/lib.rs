@@ -8,6 +8,7 @@
 
 mod admin;
 mod advanced;
+mod at_once;
 mod burst;
 pub mod clock;
 pub mod config;
@@ -47,6 +48,7 @@ pub mod zre;
 
 pub use crate::core::Replies;
 pub use advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions};
+pub use at_once::{AtOnce, Begun, Content};
 pub use config::Config;
 pub use error::{ConnectReason, Error};
 pub use query::{InboundQuery, Query};

@@ -10,7 +10,7 @@
 mod ways;
 
 use crate::{
-    burst::Burst,
+    burst::Moment,
     clock,
     connectivity::LinkEnd,
     intercept::Guard,
@@ -75,6 +75,8 @@ pub enum Urgency {
 pub enum Sent {
     /// It is queued.
     Queued,
+    /// It is queued behind others, and whoever sees to those sees to it: nothing is left to do.
+    Gathered,
     /// The policy of the node is against it. Nothing is queued.
     Refused,
     /// It is queued, and its lane is over the bound: wait before the next.
@@ -335,16 +337,22 @@ impl Link {
         }
     }
 
-    /// Queues a message. Never waits; writing is [`Self::settle`]'s business.
-    pub(crate) fn push(&self, message: &NetworkMessage, reliability: Reliability) -> Sent {
+    /// Queues a message. Never waits; writing is [`Self::settle`]'s business. That is not needed for one that
+    /// may be collected and is [gathered](Sent::Gathered); `collect` says when it was published.
+    pub(crate) fn push(
+        &self,
+        message: &NetworkMessage,
+        reliability: Reliability,
+        collect: Option<Moment>,
+    ) -> Sent {
         match self.guard.get().map_or(Egress::Pass, |guard| guard.egress(message, reliability)) {
-            Egress::Pass => self.queue(message, reliability),
-            Egress::Changed(message) => self.queue(&message, reliability),
+            Egress::Pass => self.queue(message, reliability, collect),
+            Egress::Changed(message) => self.queue(&message, reliability, collect),
             Egress::Refused => Sent::Refused,
         }
     }
 
-    fn queue(&self, message: &NetworkMessage, reliability: Reliability) -> Sent {
+    fn queue(&self, message: &NetworkMessage, reliability: Reliability, collect: Option<Moment>) -> Sent {
         let qos = message.qos();
         let priority = qos.priority();
         let lane = self.lane(priority);
@@ -377,20 +385,39 @@ impl Link {
             return Sent::Dropped;
         }
         let full = tx.queued(lane) >= self.lane_bytes[lane as usize];
+        let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
+        // With the lock there is no other writer, and nothing has to be atomic about adding.
+        let count = &self.stats.tx_messages[lane as usize];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         drop(tx);
-        self.stats.tx_messages[lane as usize].fetch_add(1, Ordering::Relaxed);
         match (over, full) {
             (true, _) => Sent::Over,
             (false, true) => Sent::Full,
+            (false, false) if gathered => Sent::Gathered,
             (false, false) => Sent::Queued,
         }
     }
 
-    /// After one or more pushes: writes, or sees to it that somebody will. `before` is what this thread did
-    /// last. Whether it was this thread that wrote.
-    pub(crate) fn settle(&self, now: Duration, urgency: Urgency, before: Burst) -> bool {
+    /// Whether [`Self::settle`] would do nothing for a message that is to be collected: so it is for nearly
+    /// all of a burst.
+    fn gathers(&self, tx: &mut Tx, moment: Moment) -> bool {
+        let collected = || {
+            let waits = self.batching && tx.flush_at.is_some();
+            waits && !is_alone(tx, moment) && tx.queued_total() < FLUSH_BYTES
+        };
+        let gathered = tx.is_taken() || collected();
+        if gathered {
+            tx.last_push = moment.now;
+        }
+        gathered
+    }
+
+    /// After one or more pushes: writes, or sees to it that somebody will. Whether it was this thread that
+    /// wrote.
+    pub(crate) fn settle(&self, moment: Moment, urgency: Urgency) -> bool {
         let mut tx = self.tx.lock();
-        let alone = now.saturating_sub(tx.last_push) >= ALONE && !before.goes_on(now, tx.last_push);
+        let now = moment.now;
+        let alone = is_alone(&tx, moment);
         tx.last_push = now;
         if tx.dead || tx.is_taken() {
             return false;
@@ -833,6 +860,11 @@ impl Link {
             notified.await;
         }
     }
+}
+
+/// Whether a message is no part of a burst.
+fn is_alone(tx: &Tx, Moment { now, before }: Moment) -> bool {
+    now.saturating_sub(tx.last_push) >= ALONE && !before.goes_on(now, tx.last_push)
 }
 
 fn drop_count(counter: &AtomicU64) {

@@ -460,6 +460,7 @@ impl Session {
             }
             self.command(interrupted, |core, now, effects| {
                 let mut left = AT_ONCE;
+                effects.many = true;
                 while let Some(to) = &key {
                     let (mut reliability, mut destination) = (Reliability::Reliable, Locality::Any);
                     if let NetworkMessage::Push(push) = &mut message {

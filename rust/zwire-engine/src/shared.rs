@@ -23,7 +23,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
     /// Queries that were dropped while somebody held the core.
     finished: Mutex<Vec<QueryId>>,
+    /// Whether there are any.
+    some_finished: AtomicBool,
     /// A lane was full not long ago; spares the look at it otherwise.
     congested: AtomicBool,
     /// The deadline that the timer task waits for, in microseconds.
@@ -149,6 +151,7 @@ impl Shared {
                 users,
                 core: Mutex::new(Core::new(api, side, weak.clone())),
                 finished: Mutex::new(Vec::new()),
+                some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
                 armed: AtomicU64::new(u64::MAX),
                 timer: Arc::new(Notify::new()),
@@ -180,19 +183,34 @@ impl Shared {
         f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
     ) -> R {
         let now = clock::now();
-        let result = {
-            let mut core = self.core.lock();
-            let _holding = Holding::new();
-            let result = f(&mut core, now, effects);
-            core.pump(now, effects);
-            self.finish_dropped(&mut core, now, effects);
-            self.arm(&core);
-            result
-        };
+        let result = self.turn(self.core.lock(), now, effects, f);
+        self.settle_command(now, effects);
+        result
+    }
+
+    /// Runs a command or input on the machines and drains their outputs; [`Self::settle_command`] follows.
+    #[inline]
+    pub(crate) fn turn<R>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        now: Now,
+        effects: &mut Effects,
+        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+    ) -> R {
+        let _holding = Holding::new();
+        effects.begin(now);
+        let result = f(&mut core, now, effects);
+        core.pump(now, effects);
+        self.finish_dropped(&mut core, now, effects);
+        self.arm(&core);
+        result
+    }
+
+    /// What a command leaves to do when the machines are left.
+    pub(crate) fn settle_command(&self, now: Now, effects: &mut Effects) {
         self.note(effects);
         self.handle_events(effects);
-        effects.settle(now.mono, false);
-        result
+        effects.settle(now.mono);
     }
 
     /// Messages of a link. When all that were read together are in, [`Self::settle`] follows.
@@ -207,6 +225,7 @@ impl Shared {
         {
             let mut core = self.core.lock();
             let _holding = Holding::new();
+            effects.forward();
             for (message, reliability) in messages.iter_mut() {
                 result = core.handle_message(now, face, message, *reliability, effects);
                 if result.is_err() {
@@ -225,7 +244,7 @@ impl Shared {
     pub(crate) fn settle(&self, effects: &mut Effects) {
         self.note(effects);
         self.handle_events(effects);
-        effects.settle(clock::now().mono, true);
+        effects.settle(clock::mono());
     }
 
     /// What the node said of others. No lock is held.
@@ -266,6 +285,7 @@ impl Shared {
         }
         if HOLDS_CORE.get() {
             self.finished.lock().push(query);
+            self.some_finished.store(true, Ordering::Release);
         } else {
             let mut effects = Effects::default();
             self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
@@ -273,11 +293,9 @@ impl Shared {
     }
 
     fn finish_dropped(&self, core: &mut Core, now: Now, effects: &mut Effects) {
-        loop {
+        while self.some_finished.load(Ordering::Acquire) {
+            self.some_finished.store(false, Ordering::Release);
             let queries = core::mem::take(&mut *self.finished.lock());
-            if queries.is_empty() {
-                return;
-            }
             for query in queries {
                 core.api.finish(now, query);
                 core.pump(now, effects);
@@ -375,6 +393,11 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Whether a link was full not long ago.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.congested.load(Ordering::Acquire)
     }
 
     /// The grace of droppable messages: where a link is full they wait a moment (`wait_before_drop`), and

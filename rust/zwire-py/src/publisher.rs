@@ -181,9 +181,13 @@ impl Publisher {
         let stamps = stamps::wanted(py, &self.declared.session, instrumentation)?;
         let (id, qos) = (self.declared.id, self.options.qos);
         let session = &self.declared.session;
-        let result = session.run(py, move |engine, interrupted| {
-            engine.publish(id, qos, body, stamps, interrupted).map(|_| ())
-        });
+        let result = session.publish(
+            py,
+            |engine| engine.publish_at_once(id, qos, body, stamps),
+            |engine, (body, stamps), interrupted| {
+                engine.publish(id, qos, body, stamps, interrupted).map(drop)
+            },
+        );
         // The engine knows numbers; this knows what was undeclared.
         result.or_else(|error| self.declared.check(py).and(Err(error)))
     }

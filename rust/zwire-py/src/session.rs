@@ -26,7 +26,7 @@ use std::{
     sync::{Arc, Weak},
     time::Instant,
 };
-use zwire_engine::{Error, LINGER, Session as Engine};
+use zwire_engine::{AtOnce, Error, LINGER, Session as Engine};
 use zwire_proto::{
     Text,
     zenoh::{
@@ -78,6 +78,33 @@ impl Handle {
             }
             Err(error) => Err(errors::engine(py, &error)),
         }
+    }
+
+    /// Publishes. `at_once` is what mostly does it, with the interpreter, which is let go only where something
+    /// has to be written, told or waited for: letting it go and taking it again costs more than the rest.
+    pub(crate) fn publish<P: Send>(
+        &self,
+        py: Python<'_>,
+        at_once: impl FnOnce(&Engine) -> Result<AtOnce<P>, Error>,
+        otherwise: impl FnOnce(&Engine, P, &mut dyn FnMut() -> bool) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        match at_once(&self.0.engine) {
+            Ok(AtOnce::Done) => Ok(()),
+            Ok(AtOnce::Begun(begun)) => self.run(py, |engine, interrupted| engine.finish(begun, interrupted)),
+            Ok(AtOnce::Refused(publication)) => {
+                self.run(py, |engine, interrupted| otherwise(engine, publication, interrupted))
+            }
+            Err(error) => Err(errors::engine(py, &error)),
+        }
+    }
+
+    /// Publishes what is not of a publisher.
+    fn put_once(&self, py: Python<'_>, publication: Publication) -> PyResult<()> {
+        self.publish(
+            py,
+            |engine| engine.put_at_once(publication),
+            |engine, publication, interrupted| engine.put(publication, interrupted).map(drop),
+        )
     }
 
     /// Fails in a forked child, also for what only looks; a closed session may still be looked at.
@@ -379,7 +406,7 @@ impl Session {
             destination: locality(allowed_destination),
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
-        self.0.run(py, |engine, interrupted| engine.put(publication, interrupted).map(|_| ()))
+        self.0.put_once(py, publication)
     }
 
     /// Publishes every row of an Arrow record batch, without a Python object per row.
@@ -433,7 +460,7 @@ impl Session {
             destination: locality(allowed_destination),
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
-        self.0.run(py, |engine, interrupted| engine.put(publication, interrupted).map(|_| ()))
+        self.0.put_once(py, publication)
     }
 
     /// Asks queryables; replies come through the handler.

@@ -57,6 +57,10 @@ pub(super) struct Events {
 }
 
 impl Events {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.discovered.is_empty() && self.ahead.is_empty()
+    }
+
     pub(super) fn ready(&mut self, face: FaceId) {
         self.ready.insert(face);
     }

@@ -230,6 +230,13 @@ impl Node {
         }
     }
 
+    /// Whether neither [`Self::poll_transmit`] nor [`Self::poll_event`] has anything.
+    #[inline]
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.out.is_empty() && self.events.is_empty()
+    }
+
     /// The next event; after each input until `None`. What nobody takes is bounded: per node the last
     /// word is kept, and of at most [`MAX_LINK_STATES`](crate::limits::MAX_LINK_STATES) nodes.
     pub fn poll_event(&mut self) -> Option<NodeEvent> {

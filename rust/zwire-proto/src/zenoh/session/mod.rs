@@ -262,6 +262,13 @@ impl Session {
         core::mem::swap(&mut self.transmits, into);
     }
 
+    /// Whether neither [`Self::poll_transmit`] nor [`Self::poll_event`] has anything.
+    #[inline]
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.transmits.is_empty() && self.events.is_empty()
+    }
+
     /// All events at once, in exchange for an empty queue. The same as [`Self::poll_event`] until
     /// nothing comes.
     pub fn take_events(&mut self, into: &mut VecDeque<Event>) {
