@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from zwire import zenoh
+from zwire.idempotence import Filter
+
 CAPTURE = Path(__file__).resolve().parents[1] / "vectors" / "captures" / "zenoh-query.pcap.gz"
 
 SCRIPT = """
@@ -14,7 +17,7 @@ import sys
 from pyspark.sql import SparkSession, functions as f
 import zwire.spark as zs
 
-endpoint, capture = sys.argv[1:]
+endpoint, capture, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 assert "connect" in type(spark).__module__, type(spark)
 df = spark.range(1000).select(
@@ -42,6 +45,19 @@ for decoded in (zs.decode(listed, "path"), zs.decode(contents, "content")):
     assert kinds == {"put", "del", "err"}, kinds
     assert len(rows) == 181, len(rows)
     assert {row.file for row in rows} == {"file:" + capture}
+sink = spark.range(500).selectExpr("'written/n' as key", "cast(id as string) as payload")
+sink.write.format("zwire").mode("append").save(endpoints=endpoint, idempotence="attachment")
+stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()
+stream = stream.selectExpr("'written/n' as key", "cast(value as string) as payload")
+query = stream.writeStream.format("zwire").options(endpoints=endpoint, idempotence="attachment")
+query = query.option("checkpointLocation", folder).trigger(availableNow=True).start()
+assert query.awaitTermination(60)
+try:
+    sink.withColumnRenamed("key", "kee").write.format("zwire").mode("append").save(endpoints=endpoint)
+except Exception as error:
+    assert "'kee' is not one of key" in str(error), error
+else:
+    raise AssertionError("a column that means nothing was taken")
 print("done")
 spark.stop()
 """
@@ -50,12 +66,13 @@ spark.stop()
 @pytest.mark.timeout(170)
 def test_everything_works_through_connect(endpoint, client, collected, tmp_path):
     subscriber = client.declare_subscriber("connect/*")
+    written = client.declare_subscriber("written/*", zenoh.handlers.FifoChannel(10_000))
     queryable = client.declare_queryable(
         "twice/*", lambda q: q.reply(q.key_expr, str(2 * int(str(q.key_expr).split("/")[1])))
     )
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, endpoint, str(CAPTURE)],
+        [sys.executable, "-c", SCRIPT, endpoint, str(CAPTURE), str(tmp_path / "checkpoint")],
         capture_output=True,
         text=True,
         timeout=150,
@@ -66,4 +83,8 @@ def test_everything_works_through_connect(endpoint, client, collected, tmp_path)
     assert result.returncode == 0, result.stderr[-4000:]
     assert result.stdout.endswith("done\n")
     assert len(collected(subscriber, 1000)) == 1000
+    once = Filter()
+    came = once.new(collected(written, 550))
+    assert [int(sample.payload.to_bytes()) for sample in came[:500]].count(499) == 1
+    assert len(came) == once.stats()["passed"] >= 550
     queryable.undeclare()

@@ -24,6 +24,7 @@ from zwire.idempotence import Filter, Identity, commit_key
 from zwire.spark._pace import Pace
 from zwire.spark._send import Sender, put_options
 from zwire.spark.sources import _sink
+from zwire.spark.sources._writers import row_schema
 
 STUCK = "transport/link/tx/queue/congestion_control/block/wait_before_close"
 
@@ -422,7 +423,7 @@ def test_rows_of_spark_4_0_are_made_into_batches(endpoint, client, collected):
 
     from zwire.spark.batch import to_arrow
 
-    columns = _sink._row_schema(_parse_datatype_string("key varchar(9), payload binary, priority smallint"))
+    columns = row_schema(_parse_datatype_string("key varchar(9), payload binary, priority smallint"))
     rows = iter(
         [Row(key="r/1", payload=bytearray(b"x"), priority=3), Row(key="r/2", payload=None, priority=None)]
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zwire.errors import ConfigError
 from zwire.spark._cache import Entry, PerProcess
+from zwire.spark._secrets import fetch, is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,10 +35,12 @@ _LISTS = ("generations", "interfaces", "peers", "gossip_bind", "gossip_connect",
 def node_settings(config: IntoNodeConfig) -> str:
     """Give a configuration as canonical JSON: picklable, comparable, the same everywhere.
 
+    A secret key may be ``env:NAME`` or ``file:/path``: it is read in the process that starts the node.
+
     Raises:
         ConfigError: It is wrong, or not for several nodes: a UUID, a collector, or a function.
     """
-    from zwire.zre import Config, Node
+    from zwire.zre import Config, Node, keypair
 
     made = Config.of(config, {})
     if made.uuid is not None:
@@ -46,7 +49,10 @@ def node_settings(config: IntoNodeConfig) -> str:
         raise ConfigError("allow: a function cannot go to workers; give keys", path="allow")
     # Nobody takes the events of a worker's node, and a full queue must not stop it.
     made = dataclasses.replace(made, on_overflow="drop_oldest")
-    Node(config=made)  # a node knows what it can be made of
+    secret = made.secret_key
+    named = secret is not None and is_reference(secret)
+    # A node knows what it can be made of; where a key is only named, any other one will do for that.
+    Node(config=dataclasses.replace(made, secret_key=keypair()[1]) if named else made)
     fields = made.settings()
     fields["headers"] = dict(made.headers)
     for name in (*_LISTS, "allow"):
@@ -61,6 +67,9 @@ def _config(text: str) -> Config:
     fields = json.loads(text)
     if isinstance(fields["mailbox"], list):
         fields["mailbox"] = tuple(fields["mailbox"])
+    secret = fields["secret_key"]
+    if secret is not None and is_reference(secret):
+        fields["secret_key"] = fetch("secret_key", secret)
     return Config(**fields)
 
 

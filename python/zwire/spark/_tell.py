@@ -11,8 +11,9 @@ from zwire.errors import RowError, TimedOut, UnknownPeer
 from zwire.spark._nodes import lend, node_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from typing_extensions import Buffer
 
     from zwire.spark._nodes import IntoNodeConfig
@@ -228,3 +229,32 @@ def told(row: Any, name: str) -> Told:  # noqa: ANN401 - what partitions hold
             raise ValueError(f"a row is ({name}, content), not {len(row)} fields")
         return Told(*row)
     return Told(None, row)
+
+
+def told_rows(batches: Iterable[pa.RecordBatch], to: str | None) -> Iterator[Told]:
+    """Give the rows of record batches: ``content``, and for whom it is where the column ``to`` says that."""
+    for batch in batches:
+        whom = batch.column(to).to_pylist() if to else [None] * batch.num_rows
+        yield from map(Told, whom, batch.column("content").to_pylist())
+
+
+def check_told(kinds: Mapping[str, str], name: str, *, given: bool) -> None:
+    """Refuse columns of a DataFrame that cannot be sent.
+
+    Args:
+        kinds: Types of the columns, as Spark names them.
+        name: ``group`` or ``peer``.
+        given: Whether it is known without a column.
+
+    Raises:
+        ValueError: A column is missing or of a wrong type.
+    """
+    for column in ("content",) if given else (name, "content"):
+        if column not in kinds:
+            raise ValueError(f"there is no column {column!r}")
+    if kinds["content"] not in ("string", "binary", "array<string>", "array<binary>"):
+        raise ValueError(
+            f"column 'content' must be string, binary or an array of these, not {kinds['content']}"
+        )
+    if not given and kinds[name] != "string":
+        raise ValueError(f"column {name!r} must be string, not {kinds[name]}")

@@ -11,7 +11,7 @@ from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
 from zwire.spark._read import Capture, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, check_columns, put_options, send
-from zwire.spark._tell import TellOptions, Told, tell, tell_options
+from zwire.spark._tell import TellOptions, check_told, tell, tell_options, told_rows
 from zwire.spark.batch import BYTES, ROWS
 
 if TYPE_CHECKING:
@@ -336,13 +336,8 @@ class _Tell:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        summary = tell(self.options, self._rows(batches))
+        summary = tell(self.options, told_rows(batches, self.to))
         yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.TOLD.arrow())
-
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Told]:
-        for batch in batches:
-            to = batch.column(self.to).to_pylist() if self.to else [None] * batch.num_rows
-            yield from map(Told, to, batch.column("content").to_pylist())
 
 
 def shout(
@@ -402,15 +397,6 @@ def whisper(
 
 
 def _told(df: DataFrame, options: TellOptions, name: str, *, given: bool) -> DataFrame:
-    kinds = dict(df.dtypes)
-    for column in ("content",) if given else (name, "content"):
-        if column not in kinds:
-            raise ValueError(f"there is no column {column!r}")
-    if kinds["content"] not in ("string", "binary", "array<string>", "array<binary>"):
-        raise ValueError(
-            f"column 'content' must be string, binary or an array of these, not {kinds['content']}"
-        )
-    if not given and kinds[name] != "string":
-        raise ValueError(f"column {name!r} must be string, not {kinds[name]}")
+    check_told(dict(df.dtypes), name, given=given)
     wanted = ["content"] if given else [name, "content"]
     return df.select(wanted).mapInArrow(_Tell(options, None if given else name), schema.TOLD.ddl)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-MODULES = ("pyspark_zwire", "pyspark_zwire_pcap")
+MODULES = ("pyspark_zwire", "pyspark_zwire_pcap", "pyspark_zwire_zre")
 """Each has the class of one format as ``DefaultSource``."""
 
 

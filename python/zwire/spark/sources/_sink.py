@@ -16,26 +16,26 @@ from zwire.idempotence import commit_key
 from zwire.spark._send import Sender, put_options
 from zwire.spark._sessions import session
 from zwire.spark.batch import to_arrow
-from zwire.spark.schema import RowSchema
 from zwire.spark.sources._ack import Hop, check_receipts
 from zwire.spark.sources._columns import check, to_put
 from zwire.spark.sources._marks import Marks
 from zwire.spark.sources._options import SESSION, Option, Options
+from zwire.spark.sources._writers import (
+    DataSourceStreamArrowWriter,
+    append_only,
+    partition,
+    refuse_second_copies,
+    row_schema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
 
     from zwire.spark._send import Congestion, OnBadRow, PutOptions
-
-else:
-    try:
-        from pyspark.sql.datasource import DataSourceStreamArrowWriter
-    except ImportError:  # Spark 4.0 has one for rows only
-        from pyspark.sql.datasource import DataSourceStreamWriter as DataSourceStreamArrowWriter
+    from zwire.spark.schema import RowSchema
 
 _log = logging.getLogger("zwire.spark")
 
@@ -193,28 +193,22 @@ def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bo
         raise ConfigError(
             "zwire: option 'queryId' is for batches: a stream has an id, and numbers", path="queryId"
         )
-    return StreamWriter(options, _row_schema(schema))
+    return StreamWriter(options, row_schema(schema))
 
 
 def _checked(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
     options = sink_options(given)
     check(schema, key=options.put.key, ids=options.ids)
-    if overwrite:
-        raise ConfigError('zwire: publications cannot be overwritten: give mode("append")', path="mode")
+    append_only("zwire", overwrite=overwrite)
     return options
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID, batch: int) -> Written:
     """Publish the rows of a task, and see to it that they have arrived as far as was asked for."""
-    context = TaskContext.get()
-    partition = 0 if context is None else context.partitionId()
-    if not options.marked and context is not None and context.getLocalProperty("spark.speculation") == "true":
-        raise ConfigError(
-            "zwire: with spark.speculation a second copy of a task publishes its rows as well: give"
-            " idempotence=attachment, or turn it off",
-            path="idempotence",
-        )
-    marks = Marks(query, batch, partition, options.ids)
+    if not options.marked:
+        refuse_second_copies("zwire", "give idempotence=attachment, or turn it off")
+    number = partition()
+    marks = Marks(query, batch, number, options.ids)
     sender: Sender | None = None
     hop: Hop | None = None
     for given in batches:
@@ -227,7 +221,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID,
         sent = to_put(given, options.ids)
         sender.send(marks.on(given, sent) if options.marked else sent)
     if sender is None:
-        return Written(query, batch, partition, 0, 0, 0, 0.0)
+        return Written(query, batch, number, 0, 0, 0, 0.0)
     summary = sender.finish()
     if hop is not None:
         hop.check(summary.rows)
@@ -240,7 +234,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID,
             summary.rows,
             options.put.confirm_timeout,
         )
-    return Written(query, batch, partition, *summary)
+    return Written(query, batch, number, *summary)
 
 
 def _mark(
@@ -282,15 +276,6 @@ def _mark_aborted(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     except TransportError as error:
         # Why the batch is aborted matters more, and perhaps it is this.
         _log.warning("batch %d is aborted, and its marker is not out: %s", batch, error)
-
-
-def _row_schema(schema: StructType) -> RowSchema:
-    """Give the columns as a schema that rows are made into."""
-    kinds = {"smallint": "int"}
-    columns = ((field.name, field.dataType.simpleString().split("(")[0]) for field in schema)
-    return RowSchema(
-        tuple((name, kinds.get(kind, "string" if "char" in kind else kind)) for name, kind in columns)
-    )
 
 
 class BatchWriter(DataSourceArrowWriter):

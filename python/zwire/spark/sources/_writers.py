@@ -1,0 +1,62 @@
+"""What writers of all formats have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+
+from zwire.errors import ConfigError
+from zwire.spark.schema import RowSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from pyspark.sql.types import StructType
+else:
+    try:
+        from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    except ImportError:  # Spark 4.0 has one for rows only
+        from pyspark.sql.datasource import DataSourceStreamWriter as DataSourceStreamArrowWriter
+
+__all__ = ["DataSourceStreamArrowWriter", "append_only", "partition", "refuse_second_copies", "row_schema"]
+
+
+def append_only(source: str, *, overwrite: bool) -> None:
+    """Refuse a mode that would take back what is sent.
+
+    Raises:
+        ConfigError: The mode is ``overwrite``.
+    """
+    if overwrite:
+        problem = f'{source}: what is sent cannot be overwritten: give mode("append")'
+        raise ConfigError(problem, path="mode")
+
+
+def refuse_second_copies(source: str, hint: str) -> None:
+    """Fail a task of which Spark may start a second copy beside it, since both would send.
+
+    Raises:
+        ConfigError: ``spark.speculation`` is on.
+    """
+    context = TaskContext.get()
+    # Spark hands its settings to tasks as it hands them their batch.
+    if context is not None and context.getLocalProperty("spark.speculation") == "true":
+        problem = f"{source}: with spark.speculation a second copy of a task sends its rows as well: {hint}"
+        raise ConfigError(problem, path="spark.speculation")
+
+
+def partition() -> int:
+    """Give the partition of this task."""
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def row_schema(schema: StructType) -> RowSchema:
+    """Give the columns of a DataFrame as a schema that rows are made into."""
+    made = []
+    for field in schema:
+        kind = field.dataType.simpleString()
+        if kind.startswith(("varchar", "char")):
+            kind = "string"
+        made.append((field.name, "int" if kind == "smallint" else kind))
+    return RowSchema(tuple(made))

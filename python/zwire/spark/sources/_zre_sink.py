@@ -1,0 +1,170 @@
+"""The writers of the format ``zre``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from zwire.spark._secrets import check_referred
+from zwire.spark._tell import check_told, tell, tell_options, told_rows
+from zwire.spark.batch import to_arrow
+from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._writers import (
+    DataSourceStreamArrowWriter,
+    append_only,
+    partition,
+    refuse_second_copies,
+    row_schema,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._tell import OnBadRow, TellOptions, ToldSummary
+    from zwire.spark.schema import RowSchema
+
+NAME = "zre"
+
+_NODE = "zre."
+"""What begins like this is a field of the node's configuration."""
+
+KNOWN = (
+    Option("group"),
+    Option("peer"),
+    Option("minPeers"),
+    Option("wait"),
+    Option("patience"),
+    Option("maxRowsPerSecond"),
+    Option("errors"),
+    Option("config"),
+)
+
+
+@dataclass
+class Told(WriterCommitMessage):
+    """What became of the rows of a partition."""
+
+    partition: int
+    summary: ToldSummary
+
+
+def writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Give the writer of a batch."""
+    return BatchWriter(*_checked(given, schema, overwrite=overwrite))
+
+
+def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+    """Give the writer of the batches of a stream."""
+    return StreamWriter(*_checked(given, schema, overwrite=overwrite), row_schema(schema))
+
+
+def _checked(
+    given: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> tuple[TellOptions, str | None]:
+    """Check everything, and give the options and the column that says for whom a row is."""
+    node = {name.lower(): given[name] for name in given if name.lower().startswith(_NODE)}
+    options = Options(NAME, {name: given[name] for name in given if name.lower() not in node}, KNOWN)
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    group, peer = options.text("group"), options.text("peer")
+    to = {"group": group is not None or "group" in kinds, "peer": peer is not None or "peer" in kinds}
+    if to["group"] == to["peer"]:
+        what = "both a group and a peer" if to["peer"] else "neither a group nor a peer"
+        raise options.error("group", f"or peer, or a column of that name: there is {what}")
+    name, value = ("group", group) if to["group"] else ("peer", peer)
+    check_told(kinds, name, given=value is not None)
+    for column in kinds:
+        if column not in (name, "content"):
+            raise ValueError(f"column {column!r} is not one of {name}, content")
+    append_only(NAME, overwrite=overwrite)
+    made = tell_options(
+        _config(options, node),
+        value,
+        shout=name == "group",
+        peers=options.integer("minPeers", 1),
+        wait=options.seconds("wait", 10.0),
+        patience=options.seconds("patience", 10.0),
+        rate=options.integer("maxRowsPerSecond", least=1),
+        errors=cast("OnBadRow", options.choice("errors", ("raise", "skip"), "raise")),
+    )
+    return made, name if name in kinds else None
+
+
+def _config(options: Options, node: Mapping[str, str]) -> dict[str, Any]:
+    """Give the fields of a node: those of ``config``, and single ones on top of them."""
+    from zwire.zre import Config
+
+    try:
+        fields = json.loads(options.text("config", "{}"))
+    except ValueError as error:
+        raise options.error("config", f"is no JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise options.error("config", "is no JSON object")
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(Config)}
+    for key, text in node.items():
+        name = key.removeprefix(_NODE)
+        fields[name] = _value(kinds.get(name, ""), text)
+    secret = fields.get("secret_key")
+    if secret is not None:
+        check_referred(f"{NAME}: secret_key", str(secret))
+    mailbox = fields.get("mailbox")
+    if isinstance(mailbox, list):
+        fields["mailbox"] = tuple(mailbox)
+    return fields
+
+
+def _value(kind: str, text: str) -> Any:  # noqa: ANN401 - whatever a field holds
+    """Read a field: JSON, but for texts, and lists of texts with commas between."""
+    if kind.startswith("str") and "Sequence" not in kind:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        if "Sequence" in kind or "Iterable" in kind:
+            return [item.strip() for item in text.split(",") if item.strip()]
+        return text
+
+
+class _Teller:
+    """What the writers share."""
+
+    def __init__(self, options: TellOptions, to: str | None) -> None:
+        self.options = options
+        self.to = to
+
+    def tell(self, batches: Iterable[pa.RecordBatch]) -> Told:
+        """Tell the rows of a task."""
+        refuse_second_copies(NAME, "turn it off")
+        return Told(partition(), tell(self.options, told_rows(batches, self.to)))
+
+
+class BatchWriter(_Teller, DataSourceArrowWriter):
+    """Tells a DataFrame."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+        """Tell a partition."""
+        return self.tell(iterator)
+
+
+class StreamWriter(_Teller, DataSourceStreamArrowWriter):
+    """Tells the batches of a stream."""
+
+    def __init__(self, options: TellOptions, to: str | None, columns: RowSchema) -> None:
+        super().__init__(options, to)
+        self.columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+        """Tell a partition of a batch; of rows as well, which is what Spark 4.0 gives."""
+        return self.tell(to_arrow(iterator, self.columns))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Nobody in ZRE could be told."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """What was said is said."""
