@@ -1,9 +1,10 @@
 """Zenoh and ZRE in Spark: publish, ask, shout, whisper and decode where the partitions are.
 
 For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`shout`, :func:`whisper`, :func:`decode`
-and :func:`captures`. For ``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`,
-:func:`shout_partition`, :func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed.
-For functions of your own: :func:`session`. Formats of ``spark.read`` register themselves, or by
+and :func:`captures`; :func:`decode_payload` and :func:`ros2` for what samples hold. For
+``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`, :func:`shout_partition`,
+:func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed. For functions of your own:
+:func:`session`. Formats of ``spark.read`` register themselves, or by
 :func:`register`. The columns of all of them are in :mod:`zwire.spark.schema`.
 
 Importing this loads neither pyspark nor pyarrow; using it needs ``zwire[spark]``, on the workers as well.
@@ -13,6 +14,7 @@ from zwire.spark import schema
 from zwire.spark._ask import ReplyRow
 from zwire.spark._nodes import close_nodes, node_counts
 from zwire.spark._read import DecodedRow
+from zwire.spark._ros2 import ros2
 from zwire.spark._send import PutSummary
 from zwire.spark._sessions import close_sessions, session, session_counts
 from zwire.spark._tell import ToldSummary
@@ -25,6 +27,7 @@ from zwire.spark.partitions import (
     shout_partition,
     whisper_partition,
 )
+from zwire.spark.payloads import decode_payload, payload_schema
 from zwire.spark.sources import register
 
 __all__ = [
@@ -39,12 +42,15 @@ __all__ = [
     "close_sessions",
     "decode",
     "decode_partition",
+    "decode_payload",
     "get",
     "get_partition",
     "node_counts",
+    "payload_schema",
     "put",
     "put_partition",
     "register",
+    "ros2",
     "schema",
     "session",
     "session_counts",

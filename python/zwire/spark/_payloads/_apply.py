@@ -1,0 +1,267 @@
+"""Decodes the payloads of batches: each row as it came, then the columns of its payload, then ``error``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from zwire.errors import PayloadError
+from zwire.spark._payloads._types import arrow_type
+from zwire.typed._arrow import ArrowCodec
+from zwire.typed._formats import CODECS
+from zwire.typed._tree import Misfit
+from zwire.typed._values import problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._payloads._msg import Record
+
+    Reader = Callable[[bytes], Any]
+
+ROWS = 32_768
+"""Most rows of a batch that goes out."""
+
+BYTES = 8 << 20
+"""About the most bytes of payloads in one."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What payloads are and become; it goes to the workers, so everything in it pickles."""
+
+    schema: StructType
+    format: str
+    payload: str
+    encoding: str | None
+    prefix: str
+    errors: str
+    message: str | None = None
+    descriptors: bytes | None = field(default=None, repr=False)
+    record: Record | None = field(default=None, repr=False)
+
+
+def reader_of(spec: Spec, name: str) -> Reader:
+    """Give what reads the payloads of a format.
+
+    Raises:
+        ValueError: What the format needs is not there.
+    """
+    names = spec.schema.fieldNames()
+    if name == "protobuf":
+        if spec.message is None or spec.descriptors is None:
+            raise ValueError("protobuf needs the name of the message and descriptors")
+        from zwire.spark._payloads._protobuf import message_class, message_reader
+
+        return message_reader(message_class(spec.message, spec.descriptors), names)
+    if name == "cdr":
+        if spec.record is None:
+            raise ValueError("cdr needs a definition or a schema")
+        from zwire.spark._payloads._cdr import cdr_reader
+
+        return cdr_reader(spec.record, names)
+    if name == "arrow":
+        return _table_reader(spec.schema)
+    if name in ("json", "cbor", "msgpack"):
+        from zwire.spark._payloads._trees import tree_reader
+
+        return tree_reader(name, spec.schema)
+    raise ValueError(f"{name} has no columns")
+
+
+def arrow_codec() -> ArrowCodec:
+    """Give the codec of tables."""
+    (found,) = (codec for codec in CODECS if isinstance(codec, ArrowCodec))
+    return found
+
+
+def _table_reader(schema: StructType) -> Reader:
+    """Give what reads a payload as a table with the columns of a schema."""
+    import pyarrow as pa
+
+    codec = arrow_codec()
+    wanted = pa.schema([pa.field(each.name, arrow_type(each.dataType)) for each in schema])
+
+    def read(payload: bytes) -> pa.RecordBatch:
+        table = codec.decode(cast("Any", payload), pa.Table)
+        columns = []
+        for column in wanted:
+            at = table.schema.get_field_index(column.name)
+            found = pa.nulls(table.num_rows) if at < 0 else table.column(at).combine_chunks()
+            try:
+                columns.append(found.cast(column.type))
+            except pa.ArrowException as error:
+                misfit = Misfit(str(error))
+                misfit.steps.append(column.name)
+                raise misfit from None
+        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+    return read
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """The function for ``mapInArrow``."""
+
+    spec: Spec
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        readers = _Readers(self.spec)
+        for batch in batches:
+            yield from _Batch(self.spec, readers, batch).pieces()
+
+
+class _Readers:
+    """Readers by the encoding that rows say."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.by_name = {codec: made.name for made in CODECS for codec in (made.encoding, *made.also)}
+        self.made: dict[str, Reader] = {}
+        self.known: dict[str | None, tuple[str, Reader | None]] = {}
+
+    def find(self, encoding: str | None) -> tuple[str, Reader | None]:
+        """Give the name of the encoding of a payload and its reader; none where nothing reads it."""
+        found = self.known.get(encoding)
+        if found is None:
+            found = self._find(encoding)
+            if len(self.known) < ROWS:  # encodings come from peers
+                self.known[encoding] = found
+        return found
+
+    def _find(self, encoding: str | None) -> tuple[str, Reader | None]:
+        told = (encoding or "zenoh/bytes").partition(";")[0]
+        name = self.spec.format if self.spec.format != "auto" else self.by_name.get(told, "")
+        if self.spec.format != "auto":
+            told = name
+        if name not in self.made:
+            try:
+                self.made[name] = reader_of(self.spec, name)
+            except ValueError:
+                return told, None
+        return told, self.made[name]
+
+
+class _Batch:
+    """One batch on its way out: values in lists, tables between them."""
+
+    def __init__(self, spec: Spec, readers: _Readers, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+
+        self.pa = pa
+        self.spec, self.readers, self.batch = spec, readers, batch
+        self.fields = [pa.field(spec.prefix + each.name, arrow_type(each.dataType)) for each in spec.schema]
+        self.schema = pa.schema([*batch.schema, *self.fields, pa.field(f"{spec.prefix}error", pa.string())])
+        self.nothing = [None] * len(self.fields)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.at: list[int] = []
+        self.values: list[list[Any]] = []
+        self.errors: list[str | None] = []
+        self.size = 0
+
+    def pieces(self) -> Iterator[pa.RecordBatch]:
+        batch = self.batch
+        encodings = (
+            [None] * batch.num_rows
+            if self.spec.encoding is None
+            else batch.column(self.spec.encoding).to_pylist()
+        )
+        for row, (payload, encoding) in enumerate(
+            zip(batch.column(self.spec.payload), encodings, strict=True)
+        ):
+            values, error = self.nothing, None
+            if payload.is_valid:
+                try:
+                    values = self._read(bytes(payload.as_buffer()), encoding)
+                except PayloadError as found:
+                    if self.spec.errors == "raise":
+                        raise
+                    error = str(found)
+            if isinstance(values, list):
+                self._add(row, values, error)
+            elif values.num_rows == 0:
+                self._add(row, self.nothing, None)
+            else:
+                yield from self._flush()
+                yield from self._table(row, values)
+            self.size += 0 if payload.as_py() is None else len(payload.as_buffer())
+            if len(self.at) >= ROWS or self.size >= BYTES:
+                yield from self._flush()
+        yield from self._flush()
+
+    def _read(self, payload: bytes, encoding: str | None) -> Any:  # noqa: ANN401 - a list, or a table
+        told, reader = self.readers.find(encoding)
+        if reader is None:
+            raise PayloadError(f"{told[:100]}: nothing reads this as columns; say what it is with format")
+        try:
+            return reader(payload)
+        except Exception as error:
+            # Libraries raise what they like; all of it is about this payload.
+            raise problem(error, None, told, None) from error
+
+    def _add(self, row: int, values: list[Any], error: str | None) -> None:
+        self.at.append(row)
+        self.values.append(values)
+        self.errors.append(error)
+
+    def _table(self, row: int, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        for start in range(0, table.num_rows, ROWS):
+            part = table.slice(start, ROWS)
+            at = [row] * part.num_rows
+            # A payload of many rows in each of them would be its square.
+            first: list[int | None] = [None if start else row, *[None] * (part.num_rows - 1)]
+            yield self._out(at, part.columns, [None] * part.num_rows, payloads=first)
+
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        if self.at:
+            yield self._out(self.at, self._columns(), self.errors)
+            self._begin()
+
+    def _columns(self) -> list[pa.Array]:
+        pa = self.pa
+        problems = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
+        cells = list(zip(*self.values, strict=True))
+        try:
+            return [pa.array(column, each.type) for column, each in zip(cells, self.fields, strict=True)]
+        except problems:
+            # Readers have checked nearly everything; what is left (a year 10000) costs its row the columns.
+            for row, values in enumerate(self.values):
+                for value, each in zip(values, self.fields, strict=True):
+                    try:
+                        pa.array([value], each.type)
+                    except problems as error:
+                        self._fail(row, f"{str(error)[:300]} at {each.name}")
+                        break
+            cells = list(zip(*self.values, strict=True))
+            return [pa.array(column, each.type) for column, each in zip(cells, self.fields, strict=True)]
+
+    def _fail(self, row: int, reason: str) -> None:
+        if self.spec.errors == "raise":
+            raise PayloadError(reason)
+        self.values[row] = self.nothing
+        self.errors[row] = reason
+
+    def _out(
+        self,
+        at: list[int],
+        columns: list[pa.Array],
+        errors: list[str | None],
+        *,
+        payloads: list[int | None] | None = None,
+    ) -> pa.RecordBatch:
+        """Put the rows at some places beside their columns; of payloads others may be wanted."""
+        pa = self.pa
+        rows = pa.array(at, pa.int64())
+        whole = payloads is None and at == list(range(self.batch.num_rows))
+        left = []
+        for name, column in zip(self.batch.schema.names, self.batch.columns, strict=True):
+            chosen = rows if payloads is None or name != self.spec.payload else pa.array(payloads, pa.int64())
+            left.append(column if whole else column.take(chosen))
+        return pa.RecordBatch.from_arrays(
+            [*left, *columns, pa.array(errors, pa.string())], schema=self.schema
+        )

@@ -1,0 +1,237 @@
+"""Types of CDR: read from a ROS 2 message definition, or taken from columns.
+
+A definition is the text of a ``.msg`` file, followed by those of the types in it, each behind a line of ``=``
+and one that says ``MSG: package/Type``: what ``ros2 interface show`` and recordings have.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+PRIMITIVES = {
+    "bool": "?",
+    "byte": "B",
+    "char": "B",
+    "int8": "b",
+    "uint8": "B",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "uint64": "Q",
+    "float32": "f",
+    "float64": "d",
+}
+"""Names, and how the module ``struct`` calls them. A char of ROS 2 is an octet."""
+
+_COLUMNS = {
+    "?": "boolean",
+    "b": "tinyint",
+    "B": "smallint",
+    "h": "smallint",
+    "H": "int",
+    "i": "int",
+    "I": "bigint",
+    "q": "bigint",
+    "Q": "bigint",
+    "f": "float",
+    "d": "double",
+}
+"""What holds all their values; of 64 bits without a sign it is the pattern of the bits."""
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A number or a truth value."""
+
+    code: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text in UTF-8."""
+
+
+@dataclass(frozen=True)
+class Several:
+    """Items of one type: as many as ``length`` says, or as many as the payload says."""
+
+    item: Kind
+    length: int | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """Fields in their order."""
+
+    name: str
+    fields: tuple[tuple[str, Kind], ...]
+
+
+Kind: TypeAlias = Primitive | Text | Several | Record
+
+# What nearly every message has, so that a definition may leave it out.
+_KNOWN = {
+    "builtin_interfaces/Time": "int32 sec\nuint32 nanosec",
+    "builtin_interfaces/Duration": "int32 sec\nuint32 nanosec",
+    "std_msgs/Header": "builtin_interfaces/Time stamp\nstring frame_id",
+}
+
+_FIELD = re.compile(
+    r"(?P<type>[A-Za-z][\w/]*)(?:<=\d+)?(?P<array>\[(?P<bound><=)?(?P<length>\d*)\])?\s+(?P<name>[A-Za-z]\w*)(?P<rest>.*)"
+)
+
+# An empty structure of C has one member, and so does what is sent of it.
+_NOTHING = "structure_needs_at_least_one_member"
+
+_MOST_LENGTH = 1 << 20
+"""Most items of an array with a fixed length; longer ones are a mistake, or meant to exhaust the reader."""
+
+
+def _short(name: str) -> str:
+    """Leave out the folder of a type: ``package/msg/Type`` is ``package/Type``."""
+    parts = name.split("/")
+    return f"{parts[0]}/{parts[-1]}" if len(parts) > 1 else name
+
+
+def parse(definition: str, name: str = "") -> Record:
+    """Read a definition.
+
+    Args:
+        definition: Its text.
+        name: What the first message in it is called, ``package/msg/Type``; types of its package need no
+            package in front.
+
+    Raises:
+        ValueError: It is none, or a type in it is not defined; names the line or the type.
+    """
+    first, *others = re.split(r"^=+[ \t]*$", definition, flags=re.MULTILINE)
+    texts = dict(_KNOWN)
+    for other in others:
+        head, _, text = other.strip().partition("\n")
+        if not head.startswith("MSG:"):
+            raise ValueError(f"behind a line of = comes MSG: and a type, not {head[:80]!r}")
+        texts[_short(head.removeprefix("MSG:").strip())] = text
+    return _Parser(texts).record(_short(name), first, ())
+
+
+class _Parser:
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+        self.made: dict[str, Record] = {}
+
+    def record(self, name: str, text: str, above: tuple[str, ...]) -> Record:
+        fields: list[tuple[str, Kind]] = []
+        for line in text.splitlines():
+            field = self._field(line.partition("#")[0].strip(), name, above)
+            if field is not None:
+                fields.append(field)
+        return Record(name, tuple(fields) or ((_NOTHING, Primitive("B")),))
+
+    def _field(self, line: str, record: str, above: tuple[str, ...]) -> tuple[str, Kind] | None:
+        if not line:
+            return None
+        match = _FIELD.fullmatch(line)
+        if match is None:
+            raise ValueError(f"{record or 'message'}: {line[:80]!r} is no field")
+        if match["rest"].lstrip().startswith("="):
+            return None  # a constant, which is not sent
+        kind: Kind = self._kind(match["type"], record, above)
+        if match["array"]:
+            bounded = match["bound"] is not None or not match["length"]
+            length = None if bounded else int(match["length"])
+            if length is not None and length > _MOST_LENGTH:
+                raise ValueError(f"{record}: an array of {length} items is too long")
+            kind = Several(kind, length)
+        return match["name"], kind
+
+    def _kind(self, name: str, record: str, above: tuple[str, ...]) -> Kind:
+        if name in PRIMITIVES:
+            return Primitive(PRIMITIVES[name])
+        if name == "string":
+            return Text()
+        if name == "wstring":
+            raise ValueError(f"{record}: wstring has another form with each vendor, and is not read")
+        full = _short(name)
+        if "/" not in full:
+            package = record.partition("/")[0] if "/" in record else ""
+            near = [full, f"{package}/{full}", *(text for text in self.texts if text.endswith(f"/{full}"))]
+            full = next((text for text in near if text in self.texts), full)
+        if full not in self.texts:
+            raise ValueError(f"{record or 'message'}: there is no definition of {name}")
+        if full in above:
+            raise ValueError(f"{full} contains itself")
+        if full not in self.made:
+            self.made[full] = self.record(full, self.texts[full], (*above, full))
+        return self.made[full]
+
+
+def schema_of(record: Record) -> StructType:
+    """Give the columns of a message. Octets in a row are binary."""
+    from pyspark.sql import types
+
+    return types.StructType([types.StructField(name, _column(kind)) for name, kind in record.fields])
+
+
+def _column(kind: Kind) -> DataType:
+    from pyspark.sql import types
+
+    match kind:
+        case Primitive():
+            return {
+                "boolean": types.BooleanType(),
+                "tinyint": types.ByteType(),
+                "smallint": types.ShortType(),
+                "int": types.IntegerType(),
+                "bigint": types.LongType(),
+                "float": types.FloatType(),
+                "double": types.DoubleType(),
+            }[_COLUMNS[kind.code]]
+        case Text():
+            return types.StringType()
+        case Several(item=Primitive(code="B")):
+            return types.BinaryType()
+        case Several():
+            return types.ArrayType(_column(kind.item))
+        case Record():
+            return schema_of(kind)
+
+
+def record_of(schema: StructType) -> Record:
+    """Take columns for a message: integers have signs, arrays and binaries are sequences.
+
+    Raises:
+        ValueError: A column has a type that CDR does not have.
+    """
+    return Record("", tuple((field.name, _kind_of(field.dataType)) for field in schema))
+
+
+def _kind_of(kind: DataType) -> Kind:
+    from pyspark.sql import types
+
+    codes: dict[type[DataType], str] = {
+        types.BooleanType: "?",
+        types.ByteType: "b",
+        types.ShortType: "h",
+        types.IntegerType: "i",
+        types.LongType: "q",
+        types.FloatType: "f",
+        types.DoubleType: "d",
+    }
+    if type(kind) in codes:
+        return Primitive(codes[type(kind)])
+    if isinstance(kind, types.StringType):
+        return Text()
+    if isinstance(kind, types.BinaryType):
+        return Several(Primitive("B"), None)
+    if isinstance(kind, types.ArrayType):
+        return Several(_kind_of(kind.elementType), None)
+    if isinstance(kind, types.StructType):
+        return record_of(kind)
+    raise ValueError(f"CDR has no type for {kind.simpleString()}")

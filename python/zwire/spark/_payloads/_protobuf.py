@@ -1,0 +1,190 @@
+"""Protobuf: the fields of a message as columns, by its descriptor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zwire.typed._codec import library
+from zwire.typed._tree import Misfit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from pyspark.sql.types import DataType, StructType
+
+    Step = Callable[[Any], Any]
+
+_TIMESTAMP = "google.protobuf.Timestamp"
+
+# Numbers of google.protobuf.FieldDescriptor.Type; unsigned ones are wider, or bit patterns of 64 bits.
+_NAMES = {
+    1: "double",
+    2: "float",
+    3: "bigint",
+    4: "unsigned",
+    5: "int",
+    6: "unsigned",
+    7: "bigint",
+    8: "boolean",
+    9: "string",
+    12: "binary",
+    13: "bigint",
+    14: "enum",
+    15: "int",
+    16: "bigint",
+    17: "int",
+    18: "bigint",
+}
+_GROUP, _MESSAGE = 10, 11
+_MOST_DEPTH = 16
+
+
+def descriptors(given: bytes | str | PathLike[str]) -> bytes:
+    """Give a set of descriptors, such as ``protoc --include_imports -o FILE`` writes, or that in a file."""
+    return bytes(given) if isinstance(given, bytes | bytearray) else Path(given).read_bytes()
+
+
+def message_class(name: str, described: bytes) -> Any:  # noqa: ANN401 - it is made at run time
+    """Make the class of a message.
+
+    Raises:
+        ValueError: The descriptors do not have it, or are none.
+    """
+    files = library("google.protobuf.descriptor_pb2", "codecs")
+    pools = library("google.protobuf.descriptor_pool", "codecs")
+    factory = library("google.protobuf.message_factory", "codecs")
+    errors = library("google.protobuf.message", "codecs")
+    try:
+        listed = files.FileDescriptorSet.FromString(described)
+    except errors.DecodeError as error:
+        raise ValueError(f"this is no set of descriptors: {error}") from None
+    pool = pools.DescriptorPool()
+    try:
+        for file in listed.file:
+            pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
+        return factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    except (KeyError, TypeError) as error:
+        names = ", ".join(
+            sorted(f"{f.package}.{m.name}".strip(".") for f in listed.file for m in f.message_type)
+        )
+        raise ValueError(f"the descriptors do not give {name!r} ({error}); they have {names[:500]}") from None
+
+
+def schema_of(message: Any) -> StructType:  # noqa: ANN401 - a class that was made at run time
+    """Give the columns of a message. Enums are their names; what contains itself is left as bytes."""
+    return _struct(message.DESCRIPTOR, ())
+
+
+def message_reader(message: Any, names: list[str]) -> Callable[[bytes], list[Any]]:  # noqa: ANN401 - the same
+    """Give what reads a payload as the values of some columns."""
+    errors = library("google.protobuf.message", "codecs")
+    described = message.DESCRIPTOR
+    steps = [_getter(described.fields_by_name[name], (described.full_name,)) for name in names]
+
+    def read(payload: bytes) -> list[Any]:
+        try:
+            value = message.FromString(payload)
+        except errors.DecodeError as error:
+            raise Misfit(f"no {described.full_name}: {error}") from None
+        return [step(value) for step in steps]
+
+    return read
+
+
+def _is_repeated(field: Any) -> bool:  # noqa: ANN401 - a descriptor
+    # The label is on its way out, and its successor is not in all versions.
+    found = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+    return bool(found)
+
+
+def _is_map(field: Any) -> bool:  # noqa: ANN401 - a descriptor
+    return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
+
+
+def _struct(described: Any, above: tuple[str, ...]) -> StructType:  # noqa: ANN401 - a descriptor
+    from pyspark.sql import types
+
+    inner = (*above, described.full_name)
+    fields = [types.StructField(field.name, _type(field, inner)) for field in described.fields]
+    if not fields:
+        raise ValueError(f"{described.full_name} has no fields")
+    return types.StructType(fields)
+
+
+def _type(field: Any, above: tuple[str, ...]) -> DataType:  # noqa: ANN401 - a descriptor
+    from pyspark.sql import types
+
+    if _is_map(field):
+        parts = field.message_type.fields_by_name
+        return types.MapType(_single(parts["key"], above), _single(parts["value"], above))
+    single = _single(field, above)
+    return types.ArrayType(single) if _is_repeated(field) else single
+
+
+def _stays_bytes(field: Any, above: tuple[str, ...]) -> bool:  # noqa: ANN401 - a descriptor
+    """Whether a message has no columns of its own: it contains itself, or is empty."""
+    kind = field.message_type
+    return kind.full_name in above or len(above) >= _MOST_DEPTH or not kind.fields
+
+
+def _single(field: Any, above: tuple[str, ...]) -> DataType:  # noqa: ANN401 - a descriptor
+    from pyspark.sql import types
+
+    if field.type in (_MESSAGE, _GROUP):
+        if field.message_type.full_name == _TIMESTAMP:
+            return types.TimestampType()
+        if _stays_bytes(field, above):
+            return types.BinaryType()
+        return _struct(field.message_type, above)
+    return {
+        "double": types.DoubleType(),
+        "float": types.FloatType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "unsigned": types.LongType(),
+        "boolean": types.BooleanType(),
+        "string": types.StringType(),
+        "enum": types.StringType(),
+        "binary": types.BinaryType(),
+    }[_NAMES[field.type]]
+
+
+def _getter(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a descriptor
+    name = field.name
+    if _is_map(field):
+        parts = field.message_type.fields_by_name
+        key, item = _value(parts["key"], above), _value(parts["value"], above)
+        return lambda message: [(key(k), item(v)) for k, v in getattr(message, name).items()]
+    value = _value(field, above)
+    if _is_repeated(field):
+        return lambda message: [value(each) for each in getattr(message, name)]
+    if field.has_presence:
+        return lambda message: value(getattr(message, name)) if message.HasField(name) else None
+    return lambda message: value(getattr(message, name))
+
+
+def _value(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a descriptor
+    """Give what makes of a value one that Arrow takes."""
+    if field.type in (_MESSAGE, _GROUP):
+        kind = field.message_type
+        if kind.full_name == _TIMESTAMP:
+            return _instant
+        if _stays_bytes(field, above):
+            return lambda message: message.SerializeToString()
+        inner = (*above, kind.full_name)
+        steps = [(each.name, _getter(each, inner)) for each in kind.fields]
+        return lambda message: {name: step(message) for name, step in steps}
+    form = _NAMES[field.type]
+    if form == "enum":
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return lambda number: names.get(number, str(number))
+    if form == "unsigned":
+        return lambda number: number - (1 << 64) if number >> 63 else number
+    return lambda value: value
+
+
+def _instant(stamp: Any) -> int:  # noqa: ANN401 - a message that was made at run time
+    """Give microseconds since 1970, which Arrow takes for a time."""
+    return int(stamp.seconds) * 1_000_000 + int(stamp.nanos) // 1000

@@ -1,0 +1,125 @@
+"""Types of columns: from SQL, and as Arrow has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+
+def struct_of(schema: str | StructType) -> StructType:
+    """Give a schema; a text is DDL.
+
+    Raises:
+        ValueError: It has no columns, or a type that payloads cannot become.
+    """
+    from pyspark.sql import types
+
+    made = types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(made, types.StructType) or not made.fields:
+        raise ValueError("the schema of a payload has at least one column")
+    for field in made:
+        arrow_type(field.dataType)
+    return types.StructType([types.StructField(each.name, _nullable(each.dataType)) for each in made])
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """Give the type of Arrow that Spark takes for one of SQL.
+
+    Raises:
+        ValueError: There is none here: intervals, variants and the like.
+    """
+    import pyarrow as pa
+    from pyspark.sql import types
+
+    plain = {
+        types.StringType: pa.string(),
+        types.BinaryType: pa.binary(),
+        types.BooleanType: pa.bool_(),
+        types.ByteType: pa.int8(),
+        types.ShortType: pa.int16(),
+        types.IntegerType: pa.int32(),
+        types.LongType: pa.int64(),
+        types.FloatType: pa.float32(),
+        types.DoubleType: pa.float64(),
+        types.DateType: pa.date32(),
+        types.TimestampType: pa.timestamp("us", "UTC"),
+        types.TimestampNTZType: pa.timestamp("us"),
+    }
+    if type(kind) in plain:
+        return plain[type(kind)]
+    if isinstance(kind, types.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, types.ArrayType):
+        return pa.list_(pa.field("element", arrow_type(kind.elementType)))
+    if isinstance(kind, types.MapType):
+        return pa.map_(arrow_type(kind.keyType), arrow_type(kind.valueType))
+    if isinstance(kind, types.StructType):
+        return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind])
+    raise ValueError(f"payloads have no columns of type {kind.simpleString()}")
+
+
+def _nullable(kind: DataType) -> DataType:
+    """Give the same type with all its parts nullable, as payloads may leave any of them out."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.StructType):
+        return types.StructType([types.StructField(each.name, _nullable(each.dataType)) for each in kind])
+    if isinstance(kind, types.ArrayType):
+        return types.ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, types.MapType):
+        return types.MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+    return kind
+
+
+def sql_type(kind: pa.DataType) -> DataType:
+    """Give the type of SQL that holds all values of one of Arrow.
+
+    Raises:
+        ValueError: There is none.
+    """
+    import pyarrow as pa
+    from pyspark.sql import types
+
+    t = pa.types
+    for fits, made in (
+        (t.is_string, types.StringType()),
+        (t.is_large_string, types.StringType()),
+        (t.is_string_view, types.StringType()),
+        (t.is_binary, types.BinaryType()),
+        (t.is_large_binary, types.BinaryType()),
+        (t.is_binary_view, types.BinaryType()),
+        (t.is_fixed_size_binary, types.BinaryType()),
+        (t.is_boolean, types.BooleanType()),
+        (t.is_int8, types.ByteType()),
+        (t.is_int16, types.ShortType()),
+        (t.is_uint8, types.ShortType()),
+        (t.is_int32, types.IntegerType()),
+        (t.is_uint16, types.IntegerType()),
+        (t.is_int64, types.LongType()),
+        (t.is_uint32, types.LongType()),
+        (t.is_uint64, types.DecimalType(20, 0)),
+        (t.is_float16, types.FloatType()),
+        (t.is_float32, types.FloatType()),
+        (t.is_float64, types.DoubleType()),
+        (t.is_date, types.DateType()),
+        # Of whatever nothing is known yet but nulls, a text.
+        (t.is_null, types.StringType()),
+    ):
+        if fits(kind):
+            return made
+    if t.is_timestamp(kind):
+        return types.TimestampNTZType() if kind.tz is None else types.TimestampType()
+    if t.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:
+        return types.DecimalType(kind.precision, kind.scale)
+    if t.is_dictionary(kind):
+        return sql_type(kind.value_type)
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        return types.ArrayType(sql_type(kind.value_type))
+    if t.is_map(kind):
+        return types.MapType(sql_type(kind.key_type), sql_type(kind.item_type))
+    if t.is_struct(kind):
+        return types.StructType([types.StructField(field.name, sql_type(field.type)) for field in kind])
+    raise ValueError(f"Spark has no type for {kind}")

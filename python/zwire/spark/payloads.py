@@ -1,0 +1,217 @@
+"""Payloads of DataFrames as columns, by their encoding: JSON, CBOR, MessagePack, protobuf, Arrow IPC, CDR."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._payloads._msg import Record
+
+__all__ = ["decode_payload", "payload_schema"]
+
+Format: TypeAlias = Literal["auto", "json", "cbor", "msgpack", "protobuf", "arrow", "cdr"]
+
+_FORMATS = ("auto", "json", "cbor", "msgpack", "protobuf", "arrow", "cdr")
+
+
+def decode_payload(
+    df: DataFrame,
+    schema: str | StructType | None = None,
+    *,
+    format: Format = "auto",
+    message: str | None = None,
+    descriptors: bytes | str | PathLike[str] | None = None,
+    definition: str | None = None,
+    columns: Iterable[str] | None = None,
+    payload: str = "payload",
+    encoding: str = "encoding",
+    prefix: str = "",
+    errors: Literal["rows", "raise"] = "rows",
+) -> DataFrame:
+    """Make columns of payloads: the row as it is, then what its payload holds, then ``error``.
+
+    A payload that does not fit gives nulls, and in ``error`` the reason and the place; the row keeps
+    everything else. A null payload, as of a deletion, gives nulls and no error. A payload of Arrow gives a
+    row for each of its rows, and one with nulls if it has none; the first of them has the payload, the others
+    null instead.
+
+    JSON, CBOR and MessagePack have to be maps. They are read as by :mod:`zwire.typed`: a name that is missing
+    is null, one that the schema lacks is left out, numbers and texts are not made of each other, octets in
+    JSON are base64, times are RFC 3339 where the format has none of its own. Integers without a sign and of
+    64 bits, in protobuf and CDR, are their bit patterns.
+
+    Args:
+        df: What holds payloads: samples, replies, messages of captures.
+        schema: The columns, as DDL (``"x double, tags array<string>"``) or a ``StructType``. Needed for JSON,
+            CBOR, MessagePack and Arrow (:func:`payload_schema` looks at some); for CDR a way to name its
+            fields in order, all of them, where there is no ``definition``.
+        format: What payloads are; ``auto`` goes by the column ``encoding``, row by row.
+        message: For protobuf the full name of the message, for CDR the name of the type,
+            ``package/msg/Type``, which only helps to find others of its package.
+        descriptors: For protobuf what ``protoc --include_imports -o FILE`` writes, or the path of it.
+        definition: For CDR the definition of a ROS 2 message, with those of the types in it behind lines of
+            ``=``, as recordings have it.
+        columns: Those that are wanted, by default all.
+        payload: Column with the bytes.
+        encoding: Column that says what they are; only for ``auto``.
+        prefix: In front of the names of the new columns, where they would collide with those of the row.
+        errors: ``raise`` ends the task at the first payload that does not fit.
+
+    Raises:
+        ValueError: A column or an option is wrong or missing, or a description is none.
+        ImportError: The library of a format is not installed (``zwire[codecs]``).
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    # Here and below: most who use the rest of this package do not need what payloads do.
+    from zwire.spark._payloads._apply import Spec, Unpack, reader_of
+
+    for name, given, allowed in (("format", format, _FORMATS), ("errors", errors, ("rows", "raise"))):
+        if given not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {given!r}")
+    kinds = dict(df.dtypes)
+    needed = [(payload, "binary", ""), (encoding, "string", "; give format")]
+    for name, kind, advice in needed[: 2 if format == "auto" else 1]:
+        if name not in kinds:
+            raise ValueError(f"there is no column {name!r}{advice}")
+        if kinds[name] != kind:
+            raise ValueError(f"column {name!r} must be {kind}, not {kinds[name]}")
+    found, record, described = _described(schema, format, message, descriptors, definition)
+    if columns is not None:
+        found = _chosen(found, list(columns))
+    spec = Spec(
+        found,
+        format,
+        payload,
+        encoding if format == "auto" else None,
+        prefix,
+        errors,
+        message,
+        described,
+        record,
+    )
+    if format != "auto":
+        reader_of(spec, format)  # what is missing is said here, not in the first task
+    fields = [StructField(prefix + field.name, field.dataType) for field in found]
+    fields.append(StructField(f"{prefix}error", StringType()))
+    for field in fields:
+        if field.name in kinds:
+            raise ValueError(f"there is a column {field.name!r} already: give a prefix for those of payloads")
+    return df.mapInArrow(Unpack(spec), StructType([*df.schema.fields, *fields]))
+
+
+def _described(
+    schema: str | StructType | None,
+    format: str,
+    message: str | None,
+    descriptors: bytes | str | PathLike[str] | None,
+    definition: str | None,
+) -> tuple[StructType, Record | None, bytes | None]:
+    """Give the columns, and what the formats with types of their own have to know."""
+    from zwire.spark._payloads import _msg, _protobuf
+    from zwire.spark._payloads._types import struct_of
+
+    found = None if schema is None else struct_of(schema)
+    described = record = None
+    if descriptors is not None:
+        if message is None:
+            raise ValueError("descriptors hold many messages: give the name of one as message")
+        described = _protobuf.descriptors(descriptors)
+        derived: Any = _protobuf.schema_of(_protobuf.message_class(message, described))
+        found = _same(found, derived, message)
+    if definition is not None:
+        record = _msg.parse(definition, message or "")
+        found = _same(found, _msg.schema_of(record), message or "the definition")
+    elif found is not None and format in ("cdr", "auto"):
+        with suppress(ValueError) if format == "auto" else nullcontext():
+            record = _msg.record_of(found)
+    if found is None:
+        needed = {"protobuf": "message and descriptors", "cdr": "definition or schema"}
+        raise ValueError(f"{format} needs {needed.get(format, 'a schema, descriptors or a definition')}")
+    return found, record, described
+
+
+def _same(given: StructType | None, derived: Any, what: str) -> StructType:  # noqa: ANN401 - a StructType
+    """See that a schema says the same as a description, where there are both."""
+    if given is not None and given != derived:
+        raise ValueError(f"the schema is not that of {what}, which is {derived.simpleString()[:500]}")
+    made: StructType = derived
+    return made
+
+
+def _chosen(schema: StructType, names: list[str]) -> StructType:
+    from pyspark.sql.types import StructType
+
+    known = schema.fieldNames()
+    for name in names:
+        if name not in known:
+            raise ValueError(f"column {name!r} is not one of {', '.join(known)}")
+    if not names or len(set(names)) < len(names):
+        raise ValueError("columns must be at least one, and each once")
+    return StructType([schema[name] for name in names])
+
+
+def payload_schema(
+    payloads: Iterable[bytes | None], format: Literal["json", "cbor", "msgpack", "arrow"] = "json"
+) -> StructType:
+    """Look at some payloads and give the columns that hold them all, for :func:`decode_payload`.
+
+    It sees what it is given and nothing more: what comes later may have other names and types. So print it
+    once, and keep it in the job as a text::
+
+        some = [row.payload for row in df.select("payload").limit(1000).collect()]
+        print(zwire.spark.payload_schema(some).simpleString())
+
+    Args:
+        payloads: Their bytes. Those that do not decode are left out, nulls too.
+        format: What they are.
+
+    Raises:
+        ValueError: None of them decodes, or they contradict each other; names the column.
+    """
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from zwire.spark._payloads import _trees
+    from zwire.spark._payloads._apply import arrow_codec
+    from zwire.spark._payloads._types import sql_type
+    from zwire.typed._tree import check_tree
+
+    trees: list[dict[str, Any]] = []
+    schemas: list[pa.Schema] = []
+    last: Exception | None = None
+    for payload in payloads:
+        if payload is None:
+            continue
+        content: Any = bytes(payload)
+        try:
+            if format == "arrow":
+                schemas.append(arrow_codec().decode(content, pa.Table).schema)
+                continue
+            codec = _trees.codec(format)
+            tree = codec.read(content, _trees.shape(free_keys=True))
+            check_tree(tree, codec.wire)
+        except ImportError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what libraries raise about a payload is theirs
+            last = error
+            continue
+        if isinstance(tree, dict):
+            trees.append(tree)
+    if not trees and not schemas:
+        reason = f": {last}" if last else ""
+        raise ValueError(f"none of the payloads is a map or table of {format}{reason}")
+    try:
+        made = pa.unify_schemas(schemas) if schemas else pa.schema(pa.array(trees).type)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise ValueError(f"the payloads contradict each other: {error}") from None
+    found = sql_type(pa.struct(list(made)))
+    assert isinstance(found, StructType)  # noqa: S101 - a struct of Arrow is one
+    return found
