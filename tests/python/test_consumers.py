@@ -190,19 +190,15 @@ def test_drops_are_counted_by_reason(client, hub):
     session.put("nobody", "x", allowed_destination=zenoh.Locality.SESSION_LOCAL)
     assert dropped("put_no_local_subscriber") == 1
     # A reply that consolidation leaves out, and one that comes too late.
-    held = []
-
-    def answer(query):
-        query.reply("ask", "1")
-        query.reply("ask", "2")
-        held.append(query)
-
-    queryable = other.declare_queryable("ask", answer)
+    queryable = other.declare_queryable("ask")
     matched(session.declare_querier("ask"))
     replies = session.get("ask", timeout=0.3)
+    query = queryable.recv(timeout=PATIENCE)
+    query.reply("ask", "1")
+    query.reply("ask", "2")
     assert [r.ok.payload.to_string() for r in replies if r.ok] == ["2"]
     assert dropped("reply_consolidated") == 1
-    held.pop().reply("ask", "late")
+    query.reply("ask", "late")
     # Where it stops depends on whether the hub's own timer has run out as well.
     eventually(
         lambda: dropped("reply_late") or hub.stats()["node.unknown_requests"],
