@@ -41,14 +41,17 @@ def _why_not() -> str:
 
 def measure(plan: Plan) -> Iterator[Row]:
     """The rows of this area."""
-    arrow, rows, batch = (
+    arrow, rows, batch, writer = (
         "mapInArrow that only counts",
         "mapPartitions that only counts",
         "the same of batches",
+        "Arrow writer that only counts",
     )
     table = {
         "put": Row(AREA, f"mapInArrow put, {SIZE} B", "row/s", arrow, floor=1e6),
         "put_taken": Row(AREA, f"mapInArrow put, {SIZE} B, a subscriber takes all", "row/s", arrow),
+        "sink": Row(AREA, f'write.format("zwire"), {SIZE} B, ack=link', "row/s", writer, floor=1e6),
+        "sink_marked": Row(AREA, f"the same with idempotence, {SIZE} B", "row/s", writer),
         "put_partition": Row(AREA, f"mapPartitions put of tuples, {SIZE} B", "row/s", rows),
         "put_batches": Row(AREA, f"mapPartitions put of batches, {SIZE} B", "row/s", batch),
         "get": Row(AREA, f"mapInArrow get, one reply of {SIZE} B", "row/s", arrow),
@@ -85,10 +88,9 @@ def measure(plan: Plan) -> Iterator[Row]:
                     if index:
                         row.theirs.append(ceiling)
                         row.ours.append(trial)
-    if "put" in chosen:
-        chosen[
-            "put"
-        ].note = f"{median(chosen['put'].ratios()):.2f} of the ceiling; every row counted at the hub"
+    for name in chosen.keys() & {"put", "sink", "sink_marked"}:
+        row = chosen[name]
+        row.note = f"{median(row.ratios()):.2f} of the ceiling; every row counted at the hub"
     yield from chosen.values()
 
 
