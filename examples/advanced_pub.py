@@ -1,6 +1,5 @@
 """Publishes like pub.py, and keeps the newest values for whoever comes late or misses one."""
 
-import itertools
 import time
 
 import common
@@ -10,7 +9,7 @@ from zwire.zenoh import ext
 options = common.parser(__doc__)
 options.add_argument("-v", "--value", default="hello")
 options.add_argument("--keep", type=int, default=10, help="values that are kept (default: 10)")
-options.add_argument("--interval", type=float, default=1.0, help="seconds between two values")
+common.add_interval(options, "values")
 options.add_argument("--linger", type=float, default=0.0, help="seconds to stay after the last one")
 common.add_count(options, "values")
 args = options.parse_args()
@@ -25,9 +24,7 @@ with (
         publisher_detection=True,
     ) as publisher,
 ):
-    for number in itertools.count() if args.count is None else range(args.count):
-        if number:
-            time.sleep(args.interval)
+    for number in common.numbers(args):
         value = f"[{number:4}] {args.value}"
         publisher.put(value)
         print(value, flush=True)

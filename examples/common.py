@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zwire import zenoh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def parser(description: str | None, *, key: str | None = "demo/example/python") -> argparse.ArgumentParser:
@@ -28,6 +34,19 @@ def parser(description: str | None, *, key: str | None = "demo/example/python") 
 def add_count(options: argparse.ArgumentParser, what: str) -> None:
     """Add ``-n``, after which the program ends."""
     options.add_argument("-n", "--count", type=int, help=f"end after so many {what} (default: with Ctrl-C)")
+
+
+def add_interval(options: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--interval``, the pauses of a program."""
+    options.add_argument("--interval", type=float, default=1.0, help=f"seconds between two {what}")
+
+
+def numbers(options: argparse.Namespace) -> Iterator[int]:
+    """Count from 0, an interval apart, up to the count or until Ctrl-C."""
+    for number in itertools.count() if options.count is None else range(options.count):
+        if number:
+            time.sleep(options.interval)
+        yield number
 
 
 def config(options: argparse.Namespace) -> zenoh.Config:

@@ -1,22 +1,17 @@
 """Publishes a value each second, from the moment that somebody subscribes."""
 
-import itertools
-import time
-
 import common
 
 options = common.parser(__doc__)
 options.add_argument("-v", "--value", default="hello")
-options.add_argument("--interval", type=float, default=1.0, help="seconds between two values")
+common.add_interval(options, "values")
 common.add_count(options, "values")
 args = options.parse_args()
 
 with common.open_session(args) as session, session.declare_publisher(args.key) as publisher:
     publisher.wait_matching()
     print(f"publishing to {args.key}", flush=True)
-    for number in itertools.count() if args.count is None else range(args.count):
-        if number:
-            time.sleep(args.interval)
+    for number in common.numbers(args):
         value = f"[{number:4}] {args.value}"
         publisher.put(value)
         print(value, flush=True)

@@ -8,7 +8,7 @@ from zwire.zenoh import handlers
 
 options = common.parser(__doc__, key="demo/example/**")
 options.add_argument("--size", type=int, default=3, help="values that are kept (default: 3)")
-options.add_argument("--interval", type=float, default=1.0, help="seconds between two looks")
+common.add_interval(options, "looks")
 common.add_count(options, "looks that found something")
 args = options.parse_args()
 

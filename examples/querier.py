@@ -1,12 +1,9 @@
 """Asks the same again and again, once somebody is there to answer."""
 
-import itertools
-import time
-
 import common
 
 options = common.parser(__doc__)
-options.add_argument("--interval", type=float, default=1.0, help="seconds between two questions")
+common.add_interval(options, "questions")
 options.add_argument("--timeout", type=float, default=10.0, help="seconds")
 common.add_count(options, "questions")
 args = options.parse_args()
@@ -16,9 +13,7 @@ with (
     session.declare_querier(args.key, timeout=args.timeout) as querier,
 ):
     querier.wait_matching()
-    for number in itertools.count() if args.count is None else range(args.count):
-        if number:
-            time.sleep(args.interval)
+    for number in common.numbers(args):
         for reply in querier.get(parameters={"number": str(number)}, payload=f"question {number}"):
             if reply.ok is not None:
                 print(f"{reply.ok.key_expr}: {reply.ok.payload.to_string()}", flush=True)
