@@ -33,35 +33,26 @@ if TYPE_CHECKING:
     from zwire.zenoh import CongestionControl, Priority, Reliability, ReplyKeyExpr
 
 __all__ = [
+    "ANSWERS",
+    "Batches",
     "Declared",
+    "Expecting",
     "LinkEventsListener",
     "Listener",
     "LivelinessToken",
     "MatchingListener",
+    "Outlet",
     "Publisher",
     "Querier",
     "Queryable",
+    "Samples",
     "Subscriber",
     "TransportEventsListener",
-    "matched",
-    "ready",
 ]
 
 T = TypeVar("T")
 ANSWERS = 32
 """Calls of a queryable's callback that are under way at once."""
-
-
-async def ready(of: Any, timeout: float | None) -> None:  # noqa: ANN401
-    """Wait until all neighbours know of a declaration."""
-    if not await until(Pending.declarations(of), timeout):
-        raise TimedOut(f"the answer of the neighbours took longer than {timeout} s", seconds=timeout)
-
-
-async def matched(of: Any, n: int, timeout: float | None) -> None:  # noqa: ANN401
-    """Wait for counterparts."""
-    if not await until(Pending.matching(of, n), timeout):
-        raise TimedOut(f"the match took longer than {timeout} s", seconds=timeout)
 
 
 class Declared(Context, Ready):
@@ -90,7 +81,8 @@ class Announced(Declared):
             TimedOut: They do not within that time.
             SessionClosed: The session is closed.
         """
-        await ready(self._inner, timeout)
+        if not await until(Pending.declarations(self._inner), timeout):
+            raise TimedOut(f"the answer of the neighbours took longer than {timeout} s", seconds=timeout)
 
 
 class Entity(Declared):
@@ -181,13 +173,8 @@ class LinkEventsListener(Listener[LinkEvent]):
     """A listener to links that come and go."""
 
 
-class Matched(Entity):
-    """What has counterparts."""
-
-    @property
-    def matching_status(self) -> MatchingStatus:
-        """Whether somebody is at the other end."""
-        return self._inner.matching_status  # type: ignore[no-any-return]
+class Expecting(Entity):
+    """What can wait for counterparts."""
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until at least ``n`` are at the other end.
@@ -200,7 +187,17 @@ class Matched(Entity):
             TimedOut: There are not so many within that time.
             SessionClosed: The session is closed.
         """
-        await matched(self._inner, n, timeout)
+        if not await until(Pending.matching(self._inner, n), timeout):
+            raise TimedOut(f"the match took longer than {timeout} s", seconds=timeout)
+
+
+class Matched(Expecting):
+    """What has counterparts, and hears of them."""
+
+    @property
+    def matching_status(self) -> MatchingStatus:
+        """Whether somebody is at the other end."""
+        return self._inner.matching_status  # type: ignore[no-any-return]
 
     def declare_matching_listener(
         self, handler: IntoHandler[MatchingStatus] | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zwire import _zwire
 from zwire._zwire import Miss, Sample
-from zwire.aio._entities import Listener, Outlet, Samples, Subscriber, matched
+from zwire.aio._entities import Expecting, Listener, Outlet, Samples, Subscriber
 
 if TYPE_CHECKING:
     import weakref
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class AdvancedPublisher(Outlet):
+class AdvancedPublisher(Outlet, Expecting):
     """A publisher that numbers and keeps what it publishes."""
 
     def __init__(self, inner: _zwire.AdvancedPublisher) -> None:
@@ -73,19 +73,6 @@ class AdvancedPublisher(Outlet):
             timestamp=timestamp,
             timestamp_instrumentation=timestamp_instrumentation,
         )
-
-    async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until at least ``n`` subscribers are known.
-
-        Args:
-            n: How many, counted as in the other interface.
-            timeout: Seconds; None waits for ever.
-
-        Raises:
-            TimedOut: There are not so many within that time.
-            SessionClosed: The session is closed.
-        """
-        await matched(self._inner, n, timeout)
 
 
 class SampleMissListener(Listener[Miss]):
