@@ -39,32 +39,6 @@ if TYPE_CHECKING:
     from docutils import nodes
     from sphinx.application import Sphinx
 
-SOURCES = Path(__file__).parents[2] / "python"
-
-# The order of the reference. Where two modules have a name, the first one documents it; modules that are not
-# here come last.
-_ORDER = (
-    "zwire.zenoh.handlers",
-    "zwire.zenoh",
-    "zwire.zenoh.ext",
-    "zwire.typed",
-    "zwire.config",
-    "zwire.errors",
-    "zwire.zre",
-    "zwire.zre.compat",
-    "zwire.zmtp",
-    "zwire.capture",
-    "zwire.spool",
-    "zwire.spark",
-    "zwire.spark.schema",
-)
-
-# Programs, not modules to import.
-_PROGRAMS = ("zwire.cli", "zwire.demo", "zwire.__main__")
-
-# What is private and has a better name for readers.
-_SHOWN = {"_Tree": "SessionConfig", "_ArrowArray": "ArrowArray", "_Declared": "Declared"}
-
 # What the special methods of a class let one do with its objects.
 _ABILITIES = {
     "__enter__": "``with``",

@@ -24,6 +24,7 @@ _ORDER = (
     "zwire.zre.compat",
     "zwire.zmtp",
     "zwire.capture",
+    "zwire.spool",
     "zwire.spark",
     "zwire.spark.schema",
 )

@@ -108,6 +108,7 @@ __all__ = [
     "SpoolAppender",
     "SpoolRows",
     "SpoolView",
+    "SpoolWriter",
     "Stop",
     "Stopper",
     "Subscriber",
@@ -1002,6 +1003,27 @@ class SpoolAppender:
     def flush(self) -> None: ...
     def seal(self) -> None: ...
     def close(self) -> None: ...
+
+@final
+class SpoolWriter:
+    """Writes what subscribers receive into a spool."""
+
+    def __new__(
+        cls,
+        dir: str | PathLike[str],
+        settings: Mapping[str, object],
+        subscribers: Sequence[Subscriber[Any]],
+        linger: float,
+        keep_seconds: float | None,
+        keep_bytes: int | None,
+        consumer_seconds: float | None,
+    ) -> Self: ...
+    @property
+    def id(self) -> str: ...
+    def stats(self) -> dict[str, Any]: ...
+    def flush(self, timeout: float) -> bool: ...
+    def gap(self, kind: str, detail: str) -> None: ...
+    def close(self, timeout: float) -> None: ...
 
 @final
 class PutSummary:

@@ -21,6 +21,7 @@ segments are files of Arrow, which pyarrow, Polars and DuckDB read without zwire
 from __future__ import annotations
 
 from zwire.spool._append import Appender
+from zwire.spool._spooler import Retention, Spooler
 from zwire.spool._view import Range, Rows, Spool, open
 
-__all__ = ["Appender", "Range", "Rows", "Spool", "open"]
+__all__ = ["Appender", "Range", "Retention", "Rows", "Spool", "Spooler", "open"]

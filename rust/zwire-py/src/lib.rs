@@ -39,6 +39,7 @@ mod selector;
 mod session;
 mod spool;
 mod spool_append;
+mod spooler;
 mod stamps;
 mod stats;
 mod subscriber;
@@ -99,6 +100,7 @@ mod _zwire {
         session::{Session, close_all, open},
         spool::{SpoolRows, SpoolView},
         spool_append::SpoolAppender,
+        spooler::SpoolWriter,
         stamps::{
             PyTimestampInstrumentation, PyTimestampInstrumentationBuilder, PyTimestampStack,
             PyTimestampStackRecord, TimestampContext,

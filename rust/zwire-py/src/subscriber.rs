@@ -59,6 +59,11 @@ impl Subscriber {
         self.declared.check(py)
     }
 
+    /// What it subscribes to, and where samples wait: for a thread of ours that takes them.
+    pub(crate) fn source(&self) -> (KeyExpr, Arc<Queue<Sample>>) {
+        (self.key.clone(), self.queue.clone())
+    }
+
     fn channel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handler>> {
         channel(py, &self.handler)
     }

@@ -214,11 +214,7 @@ impl ShardWriter {
             self.ahead.sync()?;
             self.reserved = reserved;
         }
-        let full = |open: &Open| {
-            open.len >= self.options.segment_bytes
-                || now.saturating_sub(open.since) >= self.options.segment_micros
-        };
-        if self.open.as_ref().is_some_and(full) {
+        if self.is_due(now) {
             self.seal()?;
         }
         let mut open = match self.open.take() {
@@ -291,6 +287,22 @@ impl ShardWriter {
         }
         let len = octets.len() as u64;
         Ok(Open { file, path, index: Some(index), head, len, entries: Vec::new(), since: now })
+    }
+
+    /// Whether the open segment is large or old enough.
+    fn is_due(&self, now: i64) -> bool {
+        let Options { segment_bytes, segment_micros, .. } = self.options;
+        let due = |open: &Open| open.len >= segment_bytes || now.saturating_sub(open.since) >= segment_micros;
+        self.open.as_ref().is_some_and(due)
+    }
+
+    /// Ends the open segment if it is large or old enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::seal`].
+    pub fn seal_if_due(&mut self, now: i64) -> Result<()> {
+        if self.is_due(now) { self.seal() } else { Ok(()) }
     }
 
     /// Ends the open segment, so that programs that read Arrow files can read it. Rows that are in no file

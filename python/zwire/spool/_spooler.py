@@ -1,0 +1,212 @@
+"""From subscribers into a spool."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from zwire import zenoh
+from zwire._zwire import SpoolWriter
+from zwire.errors import ConfigError
+from zwire.spool._append import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Self
+
+__all__ = ["Retention", "Spooler"]
+
+# The engine bounds queues by bytes; this many samples without a payload are more than it takes.
+_MANY = 1 << 30
+
+# A subscriber that blocks waits so long: for ever, as far as anybody can tell.
+_LONG = 366 * 86400.0
+
+# Links that were lost and whose neighbour has not come back; more are not remembered.
+_MAX_LOST = 1024
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long rows are kept. What is not given does not count.
+
+    Attributes:
+        seconds: What every consumer has read is deleted at this age. Without a consumer everything is.
+        bytes: The spool has no more bytes than this. What is deleted unread becomes a row in the log of gaps.
+        consumer_seconds: A consumer that has not committed for so long is forgotten.
+    """
+
+    seconds: float | None = None
+    bytes: int | None = None
+    consumer_seconds: float | None = None
+
+
+class Spooler:
+    """Keeps what is published on key expressions in a spool, from its creation until :meth:`close`.
+
+    A context manager. What comes is always taken from the network: when the disk is too slow, samples wait in
+    a queue that is bounded in bytes, and what does not fit is dropped, counted, and a row in the log of gaps.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        keyexprs: str | Sequence[str],
+        *,
+        session: zenoh.Session | None = None,
+        config: zenoh.Config | Mapping[str, Any] | None = None,
+        shards: int | Literal["keyexprs"] = 1,
+        durability: Literal["os", "disk"] = "os",
+        overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
+        queue_bytes: int = 64 << 20,
+        linger: float = 0.02,
+        segment_bytes: int = 256 << 20,
+        segment_seconds: float = 600.0,
+        retention: Retention | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Open the spool for writing and declare the subscribers.
+
+        Args:
+            path: The folder.
+            keyexprs: What is kept; a sample that several of them match is kept once.
+            session: Where it is subscribed; by default a session of its own is opened.
+            config: What that session is opened with.
+            shards: How many shards there are; the checksum of the key says which one a sample goes to.
+                ``keyexprs``: one for each key expression, each written by a thread of its own.
+            durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            overflow: What happens when the queue is full. ``block`` stops the whole link, and with it whoever
+                publishes there.
+            queue_bytes: How much may wait, of each key expression. It counts for a session of its own; one
+                that is given has ``zwire/handler/capacity_bytes`` for it.
+            linger: Seconds that a row may wait for company, before it is written in a block of its own.
+            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
+            segment_seconds: Or after so many seconds.
+            retention: How long rows are kept; for ever by default.
+            columns: Which columns are kept, besides those that always are; all by default.
+
+        Raises:
+            SpoolLocked: Somebody else writes it.
+            SpoolMismatch: There is a spool with other columns or shards.
+        """
+        keys = [keyexprs] if isinstance(keyexprs, str) else list(keyexprs)
+        if not keys:
+            raise ConfigError("keyexprs: there is none", path="keyexprs")
+        if overflow not in {"drop_newest", "drop_oldest", "block"}:
+            problem = f"overflow: {overflow!r} is not drop_newest, drop_oldest or block"
+            raise ConfigError(problem, path="overflow")
+        by_key = shards == "keyexprs"
+        wanted = settings(
+            columns=columns,
+            shards=len(keys) if shards == "keyexprs" else shards,
+            shard_keys=keys if by_key else None,
+            durability=durability,
+            segment_bytes=segment_bytes,
+            segment_seconds=segment_seconds,
+        )
+        self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self._own = session is None
+        if session is None:
+            opened = zenoh.Config(config)
+            opened.insert_json5("zwire/handler/capacity_bytes", str(queue_bytes))
+            session = zenoh.open(opened)
+        self._session = session
+        self._subscribers: list[Any] = []
+        self._lost: dict[str, float] = {}
+        keep = retention or Retention()
+        try:
+            for key in keys:
+                deadline = _LONG if overflow == "block" else None
+                channel: Any = zenoh.handlers.Channel(_MANY, full=overflow, deadline=deadline)
+                self._subscribers.append(session.declare_subscriber(key, channel))
+            self._writer = SpoolWriter(
+                self.path,
+                wanted,
+                self._subscribers,
+                linger,
+                keep.seconds,
+                keep.bytes,
+                keep.consumer_seconds,
+            )
+            self._events = session.info.declare_transport_events_listener(self._link_changed)
+        except BaseException:
+            self._leave()
+            raise
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """Which spool it is: 32 hexadecimal digits."""
+        return self._writer.id
+
+    @property
+    def session(self) -> zenoh.Session:
+        """Where it is subscribed."""
+        return self._session
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until the neighbours know what is subscribed.
+
+        Raises:
+            TimedOut: They do not within ``timeout`` seconds.
+        """
+        for subscriber in self._subscribers:
+            subscriber.wait_ready(timeout)
+
+    def stats(self) -> dict[str, Any]:
+        """Say what has come and what became of it.
+
+        ``received`` samples came, ``dropped`` of them did not fit in the queue, ``waiting`` and
+        ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
+        samples did not (too large, or given up at the end). ``lost`` and ``duplicates`` are what the numbers
+        of publishers say. ``problem`` is what went wrong last, or ``None``.
+        """
+        return self._writer.stats()
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until everything that has come until now can be read; ``False`` if the time was up first."""
+        return self._writer.flush(timeout)
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Undeclare, write what has come, seal the segments, let go of the spool; only the first time.
+
+        Raises:
+            SpoolError: Not everything could be written.
+        """
+        try:
+            self._undeclare()
+            self._writer.close(timeout)
+        finally:
+            self._leave()
+
+    def _undeclare(self) -> None:
+        subscribers, self._subscribers = self._subscribers, []
+        for subscriber in subscribers:
+            # What waits in its queue stays there for who takes it.
+            subscriber.__exit__(None, None, None)
+
+    def _leave(self) -> None:
+        self._undeclare()
+        if self._own:
+            self._session.close()
+
+    def _link_changed(self, event: zenoh.TransportEvent) -> None:
+        """Tell a neighbour that comes back: what was sent meanwhile may be missing."""
+        zid = str(event.transport.zid)
+        if event.kind == zenoh.SampleKind.DELETE:
+            if len(self._lost) < _MAX_LOST:
+                self._lost[zid] = time.monotonic()
+            return
+        since = self._lost.pop(zid, None)
+        if since is not None:
+            away = time.monotonic() - since
+            self._writer.gap("reconnect", f"the link to {zid} was lost for {away:.3f} s")

@@ -1,0 +1,305 @@
+//! From subscribers into a spool: one thread for each subscriber takes what has come, and appends it.
+//!
+//! The thread that takes also appends. Handing a sample on to a thread of its shard would cost more than
+//! appending it, so shards are locked instead; by key expressions, each thread has a shard of its own.
+
+mod numbers;
+mod thread;
+
+use crate::{
+    errors,
+    spool_append::{Settings, now, open},
+    subscriber::Subscriber,
+};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use parking_lot::Mutex;
+use pyo3::{prelude::*, types::PyDict};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+use thread::Taker;
+use zwire_engine::Queue;
+use zwire_proto::zenoh::{KeyExpr, session::Sample};
+use zwire_spool::{Durability, Error, Gap, Retention, Rule, Shard, ShardWriter, Shards, Writer};
+
+/// How long a spool's rows are kept, and when readers that say nothing are forgotten.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Keeping {
+    rule: Retention,
+    consumer_micros: Option<i64>,
+}
+
+/// What all threads share.
+pub(crate) struct Shared {
+    /// Locked one at a time, and before `gaps`.
+    shards: Vec<Mutex<ShardWriter>>,
+    gaps: Mutex<ShardWriter>,
+    writer: Mutex<Option<Writer>>,
+    by_hash: bool,
+    durability: Durability,
+    /// How long a row may wait for company in its block.
+    linger: Duration,
+    keeping: Keeping,
+    stop: AtomicBool,
+    /// Somebody waits for everything to be written.
+    hurry: AtomicBool,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    lost: AtomicU64,
+    duplicates: AtomicU64,
+    /// Rows that came to no shard: too large, or given up at the end.
+    refused: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+impl Shared {
+    /// Writes a gap into the log. What cannot be written is kept for the next time, by the log itself.
+    fn tell(&self, gap: &Gap) {
+        let mut gaps = self.gaps.lock();
+        let told = Shards::tell(&mut gaps, gap).and_then(|()| gaps.flush(now()));
+        drop(gaps);
+        self.note(told);
+    }
+
+    /// Remembers what went wrong last.
+    fn note<T>(&self, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let text = error.to_string();
+                let mut problem = self.problem.lock();
+                if problem.as_ref() != Some(&text) {
+                    tracing::warn!("{text}");
+                }
+                *problem = Some(text);
+                None
+            }
+        }
+    }
+
+    /// Deletes what need not be kept, and seals what is old enough.
+    fn keep_house(&self) {
+        let now = now();
+        let Some(consumers) = self.note(match self.writer.lock().as_ref() {
+            Some(writer) => writer.consumers(),
+            None => return,
+        }) else {
+            return;
+        };
+        let fresh = |at: i64| self.keeping.consumer_micros.is_none_or(|ttl| now.saturating_sub(at) < ttl);
+        for (name, _) in consumers.iter().filter(|(_, consumer)| !fresh(consumer.at)) {
+            tracing::info!("consumer {name} has not committed for long and is forgotten");
+            if let Some(writer) = self.writer.lock().as_ref() {
+                self.note(writer.forget(name));
+            }
+        }
+        for shard in &self.shards {
+            let mut writer = shard.lock();
+            let Shard::Data(number) = writer.shard() else { continue };
+            self.note(writer.seal_if_due(now));
+            let committed = consumers
+                .values()
+                .filter(|consumer| fresh(consumer.at))
+                .map(|consumer| consumer.offsets.get(&number).copied().unwrap_or(0))
+                .min();
+            let deleted = self.note(writer.retain(&self.keeping.rule, committed, now)).unwrap_or_default();
+            drop(writer);
+            for range in deleted.iter().filter(|range| range.unread < range.to) {
+                self.tell(&Gap {
+                    shard: number,
+                    offset: range.to,
+                    kind: "gap",
+                    count: Some(range.to - range.unread),
+                    time: now,
+                    detail: format!(
+                        "offsets {} to {} (exclusive) were deleted before everybody had read them: the spool \
+                         has reached its greatest size",
+                        range.unread, range.to
+                    ),
+                    ..Gap::default()
+                });
+            }
+        }
+    }
+}
+
+/// What a thread tells about its queue.
+pub(crate) struct Source {
+    key: KeyExpr,
+    queue: Arc<Queue<Sample>>,
+    /// Samples that were taken and can be seen by readers, or are in no shard for good.
+    done: AtomicU64,
+}
+
+/// Writes what subscribers receive into a spool.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct SpoolWriter {
+    shared: Arc<Shared>,
+    sources: Vec<Arc<Source>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    process: u32,
+    /// Of the spool.
+    id: String,
+}
+
+#[pymethods]
+impl SpoolWriter {
+    #[new]
+    #[pyo3(signature = (dir, settings, subscribers, linger, keep_seconds, keep_bytes, consumer_seconds))]
+    #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
+    fn new(
+        py: Python<'_>,
+        dir: PathBuf,
+        settings: Settings,
+        subscribers: Vec<PyRef<'_, Subscriber>>,
+        linger: f64,
+        keep_seconds: Option<f64>,
+        keep_bytes: Option<u64>,
+        consumer_seconds: Option<f64>,
+    ) -> PyResult<Self> {
+        let (writer, shards) = open(py, &dir, &settings)?;
+        let micros = |seconds: f64| (seconds * 1e6) as i64;
+        let count = shards.data.len() as u64;
+        let rule =
+            Retention { micros: keep_seconds.map(micros), bytes: keep_bytes.map(|bytes| bytes / count) };
+        let shared = Arc::new(Shared {
+            by_hash: writer.meta().rule == Rule::Hash,
+            durability: settings.parse(py)?.1.durability,
+            shards: shards.data.into_iter().map(Mutex::new).collect(),
+            gaps: Mutex::new(shards.gaps),
+            writer: Mutex::new(None),
+            linger: Duration::from_secs_f64(linger.clamp(0.0, 60.0)),
+            keeping: Keeping { rule, consumer_micros: consumer_seconds.map(micros) },
+            stop: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            duplicates: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            problem: Mutex::new(None),
+        });
+        let id = writer.meta().id_text();
+        *shared.writer.lock() = Some(writer);
+        let mut sources: Vec<Arc<Source>> = Vec::new();
+        let mut threads = Vec::new();
+        for (number, subscriber) in subscribers.iter().enumerate() {
+            let (key, queue) = subscriber.source();
+            let source = Arc::new(Source { key, queue, done: AtomicU64::new(0) });
+            // What an earlier subscriber has as well is its own.
+            let earlier = sources.iter().map(|source| source.key.clone()).collect();
+            sources.push(source.clone());
+            let taker = Taker::new(shared.clone(), source, number, earlier);
+            let thread = std::thread::Builder::new().name(format!("zwire-spool-{number}"));
+            threads.push(thread.spawn(move || taker.run())?);
+        }
+        Ok(Self { shared, sources, threads: Mutex::new(threads), process: std::process::id(), id })
+    }
+
+    /// The id of the spool.
+    #[getter]
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What has come and what became of it.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let stats: Vec<_> = self.sources.iter().map(|source| source.queue.stats()).collect();
+        dict.set_item("received", stats.iter().map(|stats| stats.received).sum::<u64>())?;
+        dict.set_item("dropped", stats.iter().map(|stats| stats.dropped).sum::<u64>())?;
+        dict.set_item("waiting", stats.iter().map(|stats| stats.waiting).sum::<usize>())?;
+        dict.set_item("waiting_bytes", stats.iter().map(|stats| stats.waiting_bytes).sum::<usize>())?;
+        let shared = &self.shared;
+        dict.set_item("rows", load(&shared.rows))?;
+        dict.set_item("bytes", load(&shared.bytes))?;
+        dict.set_item("lost", load(&shared.lost))?;
+        dict.set_item("duplicates", load(&shared.duplicates))?;
+        dict.set_item("refused", load(&shared.refused))?;
+        dict.set_item("problem", shared.problem.lock().clone())?;
+        Ok(dict)
+    }
+
+    /// Waits until everything that has come until now can be read; `False` if the time was up first.
+    fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        self.check(py)?;
+        let end = Instant::now() + Duration::from_secs_f64(timeout.clamp(0.0, 1e6));
+        let wanted: Vec<u64> = self.sources.iter().map(|source| source.queue.stats().received).collect();
+        loop {
+            let there = self.sources.iter().zip(&wanted).all(|(source, wanted)| {
+                source.done.load(Ordering::Acquire) + source.queue.dropped() >= *wanted
+            });
+            if there {
+                return Ok(true);
+            }
+            if Instant::now() >= end {
+                return Ok(false);
+            }
+            self.shared.hurry.store(true, Ordering::Release);
+            py.check_signals()?;
+            py.detach(|| std::thread::sleep(Duration::from_millis(2)));
+        }
+    }
+
+    /// Writes a row into the log of gaps.
+    fn gap(&self, py: Python<'_>, kind: &str, detail: String) -> PyResult<()> {
+        self.check(py)?;
+        let kind = if kind == "reconnect" { "reconnect" } else { "gap" };
+        py.detach(|| {
+            for (number, shard) in (0..).zip(&self.shared.shards) {
+                let offset = shard.lock().next_offset();
+                let detail = detail.clone();
+                self.shared.tell(&Gap { shard: number, offset, kind, time: now(), detail, ..Gap::default() });
+            }
+        });
+        Ok(())
+    }
+
+    /// Writes what is in the queues, ends the segments and lets go of the spool. A second time does nothing.
+    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        let closed = py.detach(|| {
+            self.shared.stop.store(true, Ordering::Release);
+            let end = Instant::now() + Duration::from_secs_f64(timeout.clamp(0.0, 1e6));
+            for thread in self.threads.lock().drain(..) {
+                while !thread.is_finished() && Instant::now() < end {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                if thread.is_finished() && thread.join().is_err() {
+                    return Err(Error::Usage("a thread of the spooler has failed".to_owned()));
+                }
+            }
+            let Some(writer) = self.shared.writer.lock().take() else { return Ok(()) };
+            for shard in self.shared.shards.iter().chain([&self.shared.gaps]) {
+                shard.lock().close(now())?;
+            }
+            writer.close()
+        });
+        closed.map_err(|error| errors::spool(py, &error))
+    }
+}
+
+impl SpoolWriter {
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Err(errors::usage(py, "this spooler belongs to another process"));
+        }
+        if self.shared.writer.lock().is_none() {
+            return Err(errors::usage(py, "the spooler is closed"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SpoolWriter {
+    fn drop(&mut self) {
+        // Threads end by themselves, and let go of the spool with the last of them.
+        self.shared.stop.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,276 @@
+"""Spoolers: what is published is in the spool once, and what is not is told."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from nodes import client, eventually, router
+from zwire import errors, spool, zenoh
+
+BLOCK = {"congestion_control": zenoh.CongestionControl.BLOCK}
+
+
+@pytest.fixture
+def hub():
+    with router() as session:
+        yield session
+
+
+def rows(view: spool.Spool, *columns: str) -> list[dict]:
+    """The rows of all shards, each in its order."""
+    found = []
+    for shard, end in view.end().items():
+        for batch in view.read(shard, view.earliest()[shard], end, columns=columns or None):
+            found += pa.record_batch(batch).to_pylist()
+    return found
+
+
+def gaps(view: spool.Spool) -> list[dict]:
+    return [row for batch in view.gaps() for row in pa.record_batch(batch).to_pylist()]
+
+
+def test_what_is_published_is_in_the_spool_with_everything_that_goes_with_it(hub, tmp_path):
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        spool.Spooler(tmp_path, "robot/**", session=session) as spooler,
+    ):
+        spooler.ready(5)
+        stamp = publisher.new_timestamp()
+        source = zenoh.SourceInfo(publisher.declare_publisher("x").id, 41)
+        publisher.put(
+            "robot/1",
+            b"full",
+            encoding="application/json;v1",
+            priority=zenoh.Priority.REAL_TIME,
+            express=True,
+            attachment=b"more",
+            timestamp=stamp,
+            source_info=source,
+            **BLOCK,
+        )
+        publisher.put("robot/2", b"", **BLOCK)
+        publisher.delete("robot/1", **BLOCK)
+        publisher.put("other", b"not wanted", **BLOCK)
+        eventually(lambda: spooler.stats()["received"] == 3)
+        assert spooler.flush(5)
+        view = spool.open(tmp_path)
+        assert view.id == spooler.id
+        full, empty, gone = rows(view)
+        assert spooler.stats()["rows"] == 3
+    assert full["key"] == "robot/1"
+    assert (full["payload"], full["kind"], full["encoding"]) == (b"full", 0, "application/json;v1")
+    assert (full["priority"], full["congestion_block"], full["express"], full["reliable"]) == (
+        1,
+        True,
+        True,
+        True,
+    )
+    assert full["attachment"] == b"more"
+    assert abs(full["ts"].timestamp() - stamp.get_time().timestamp()) < 2e-6
+    assert full["hlc"] is not None
+    assert full["hlc_id"] == bytes.fromhex(str(publisher.zid()))[::-1].rstrip(b"\0")
+    assert full["source_zid"] == full["hlc_id"]
+    assert full["source_sn"] == 41
+    assert (empty["payload"], empty["kind"], empty["attachment"]) == (b"", 0, None)
+    assert empty["source_sn"] is None
+    assert (gone["key"], gone["payload"], gone["kind"]) == ("robot/1", None, 1)
+
+
+def test_a_stream_is_whole_and_in_order_in_every_shard(hub, tmp_path):
+    count = 20_000
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        # Several of them match, and each sample is there once.
+        spool.Spooler(tmp_path, ["a/**", "a/*/x", "b/*"], session=session, shards=3) as spooler,
+    ):
+        spooler.ready(5)
+        for number in range(count):
+            publisher.put(f"a/{number % 50}/x" if number % 5 else f"b/{number % 50}", str(number), **BLOCK)
+        publisher.put("b/last", b"last", **BLOCK)
+        eventually(lambda: spooler.stats()["rows"] == count + 1)
+        assert spooler.flush(5)
+        assert spooler.stats()["dropped"] == 0
+    view = spool.open(tmp_path)
+    numbers, by_key = [], {}
+    for row in rows(view, "key", "payload", "shard", "offset"):
+        by_key.setdefault(row["key"], []).append(row)
+        numbers.append(row["payload"])
+    assert sorted(numbers) == sorted([b"last", *(b"%d" % number for number in range(count))])
+    for mine in by_key.values():
+        assert len({row["shard"] for row in mine}) == 1
+        if mine[0]["payload"] != b"last":
+            order = [int(row["payload"]) for row in mine]
+            assert order == sorted(order)
+
+
+def test_each_key_expression_can_have_a_shard(hub, tmp_path):
+    keys = ["a/**", "b/**"]
+    with (
+        client(hub) as publisher,
+        spool.Spooler(
+            tmp_path,
+            keys,
+            shards="keyexprs",
+            config={"mode": "client", "connect/endpoints": hub.listening()},
+        ) as spooler,
+    ):
+        spooler.ready(5)
+        for number in range(10):
+            publisher.put("ab"[number % 2] + "/x", str(number), **BLOCK)
+        eventually(lambda: spooler.stats()["rows"] == 10)
+        assert spooler.flush(5)
+    found = rows(spool.open(tmp_path), "key", "shard")
+    assert [row["shard"] for row in found] == [0] * 5 + [1] * 5
+    assert [row["key"] for row in found] == ["a/x"] * 5 + ["b/x"] * 5
+    with client(hub) as session, pytest.raises(errors.SpoolMismatch, match="shard rule"):
+        spool.Spooler(tmp_path, keys, shards=2, session=session)
+
+
+def test_numbers_that_are_missing_are_rows(hub, tmp_path):
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        spool.Spooler(tmp_path, "k", session=session) as spooler,
+    ):
+        spooler.ready(5)
+        entity = publisher.declare_publisher("k").id
+        for number in (7, 8, 12, 12, 13):
+            publisher.put("k", str(number), source_info=zenoh.SourceInfo(entity, number), **BLOCK)
+        eventually(lambda: spooler.stats()["rows"] == 5)
+        assert spooler.flush(5)
+        stats = spooler.stats()
+        assert (stats["lost"], stats["duplicates"]) == (3, 1)
+        missing, again = gaps(spool.open(tmp_path))
+    assert (missing["kind"], missing["sn_from"], missing["sn_to"], missing["count"]) == ("gap", 9, 11, 3)
+    assert (missing["shard"], missing["offset"], missing["source_eid"]) == (0, 2, entity.eid)
+    assert (again["kind"], again["sn_from"], again["offset"]) == ("duplicate", 12, 3)
+
+
+def test_a_queue_that_is_full_drops_and_tells(hub, tmp_path):
+    small = {"zwire__handler__capacity_bytes": 20_000}
+    with (
+        client(hub) as publisher,
+        client(hub, **small) as session,
+        spool.Spooler(tmp_path, "k", session=session, linger=0) as spooler,
+    ):
+        spooler.ready(5)
+        # Each of them is more than the queue holds, so the next one does not fit while one waits.
+        payload, sent = bytes(30_000), 0
+        while spooler.stats()["dropped"] == 0:
+            publisher.put("k", payload, **BLOCK)
+            sent += 1
+            assert sent < 20_000
+        eventually(lambda: spooler.stats()["received"] == sent)
+        assert spooler.flush(5)
+        view = spool.open(tmp_path)
+        dropped = spooler.stats()["dropped"]
+        eventually(lambda: sum(row["count"] for row in gaps(view) if row["kind"] == "drop") == dropped)
+        assert view.end() == {0: sent - dropped}
+        assert view.marks()[0]["dropped"] == dropped
+
+
+def test_a_spooler_that_starts_again_goes_on_and_tells(hub, tmp_path):
+    with client(hub) as publisher:
+        for round_ in range(3):
+            with (
+                client(hub) as session,
+                spool.Spooler(tmp_path, "k", session=session, durability="disk") as spooler,
+            ):
+                spooler.ready(5)
+                publisher.put("k", str(round_), **BLOCK)
+                eventually(lambda: spooler.stats()["rows"] == 1)
+    view = spool.open(tmp_path)
+    assert [row["payload"] for row in rows(view, "payload", "offset")] == [b"0", b"1", b"2"]
+    assert [row["kind"] for row in gaps(view)] == ["epoch", "epoch"]
+    assert "since the last row" in gaps(view)[0]["detail"]
+
+
+def test_a_link_that_comes_back_is_a_gap(tmp_path):
+    with router() as first:
+        endpoint = first.listening()
+        zid = first.zid()
+        session = client(first, connect__retry__period_init_ms=20, connect__retry__period_max_ms=50)
+        spooler = spool.Spooler(tmp_path, "k", session=session)
+        spooler.ready(5)
+    with session, spooler:
+        again = zenoh.open(
+            {
+                "mode": "router",
+                "id": str(zid),
+                "listen/endpoints": endpoint,
+                "scouting/multicast/enabled": False,
+            }
+        )
+        with again:
+            view = spool.open(tmp_path)
+            eventually(lambda: view.gaps_end() == 1)
+            (row,) = gaps(view)
+    assert row["kind"] == "reconnect"
+    assert str(zid) in row["detail"]
+
+
+def test_consumers_and_age_decide_what_is_kept(hub, tmp_path):
+    keep = spool.Retention(seconds=0.0)
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        spool.Spooler(tmp_path, "k", session=session, segment_bytes=5_000, retention=keep) as spooler,
+    ):
+        spooler.ready(5)
+        view = spool.open(tmp_path)
+        view.commit("reader", {0: 0})
+        for number in range(40):
+            publisher.put("k", bytes(1000), **BLOCK)
+            eventually(lambda: spooler.stats()["received"] == number + 1)  # noqa: B023 - done before the next
+            assert spooler.flush(5)
+        files = len(list((tmp_path / "0").glob("*.arrow")))
+        assert files > 10
+        assert view.earliest() == {0: 0}
+        view.commit("reader", {0: 20})
+        eventually(lambda: view.earliest()[0] > 10)
+        assert view.earliest()[0] <= 20
+        assert len(list((tmp_path / "0").glob("*.arrow"))) < files
+        with pytest.raises(errors.OffsetOutOfRange, match="offset 0"):
+            view.read(0, 0, 40)
+        assert gaps(view) == []
+        assert len(rows(view, "offset")) == 40 - view.earliest()[0]
+
+
+def test_the_greatest_size_is_kept_to_and_what_nobody_read_is_told(hub, tmp_path):
+    keep = spool.Retention(bytes=20_000)
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        spool.Spooler(tmp_path, "k", session=session, segment_bytes=5_000, retention=keep) as spooler,
+    ):
+        spooler.ready(5)
+        view = spool.open(tmp_path)
+        view.commit("reader", {0: 3})
+        for number in range(40):
+            publisher.put("k", bytes(1000), **BLOCK)
+            eventually(lambda: spooler.stats()["received"] == number + 1)  # noqa: B023 - done before the next
+            assert spooler.flush(5)
+        eventually(lambda: view.earliest()[0] > 20)
+        eventually(lambda: sum(row["count"] for row in gaps(view)) == view.earliest()[0] - 3)
+        assert {row["kind"] for row in gaps(view)} == {"gap"}
+        eventually(lambda: view.marks()[0]["bytes"] <= 20_000)
+
+
+def test_what_cannot_be_is_refused(hub, tmp_path):
+    with client(hub) as session:
+        with pytest.raises(errors.ConfigError, match="keyexprs"):
+            spool.Spooler(tmp_path, [], session=session)
+        with pytest.raises(errors.ConfigError, match="overflow"):
+            spool.Spooler(tmp_path, "k", session=session, overflow="drop")  # type: ignore[arg-type]
+        with spool.Spooler(tmp_path, "k", session=session), pytest.raises(errors.SpoolLocked):
+            spool.Spooler(tmp_path, "k", session=session)
+        spooler = spool.Spooler(tmp_path, "k", session=session)
+        spooler.close()
+        spooler.close()
+        with pytest.raises(errors.UsageError, match="closed"):
+            spooler.flush()
+        # The session is who opened it's.
+        session.put("k", b"")
