@@ -11,13 +11,11 @@ import argparse
 import contextlib
 import importlib.util
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from zwire.capture import Decoder, decode
-from zwire.cli import _options
+from zwire.cli import _options, _progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,12 +40,6 @@ examples:
   zwire decode secure.pcap --curve-key @secrets.txt
       ZMTP under CURVE, with a file of secret keys
 """
-
-_BAR = 30
-"""Characters of the progress bar."""
-
-_REFRESH = 0.1
-"""Seconds between two states of the progress bar."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and any(_same(args.output, name) for name in files):
         return _refuse(f"{args.output} is one of the captures: writing there would empty it", 2)
     decoder = decode(*files, ports=args.port, keys=args.curve_key)
-    with _options.stop_signals(), _progress(decoder, args.output), _output(args.output) as out:
+    with _options.stop_signals(), _shown(decoder, args.output), _output(args.output) as out:
         match args.format:
             case "text":
                 found = _lines(decoder.text, out)
@@ -183,35 +175,14 @@ def _batches(decoder: Decoder, writer: pa.ipc.RecordBatchWriter | pq.ParquetWrit
     return found
 
 
-@contextlib.contextmanager
-def _progress(decoder: Decoder, out: Path | None) -> Iterator[None]:
-    """Draw a bar on the standard error, if that is a terminal and the records go elsewhere."""
-    if not sys.stderr.isatty() or (out is None and sys.stdout.isatty()):
-        yield
-        return
-    done = threading.Event()
-    # Decoding holds no lock of the interpreter, so that this goes on whatever the captures hold.
-    thread = threading.Thread(target=_draw, args=(decoder, done), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-        # The line belongs to what comes next.
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _draw(decoder: Decoder, done: threading.Event) -> None:
-    begin = time.monotonic()
-    while not done.wait(_REFRESH):
-        print(f"\r\x1b[K{_bar(decoder, time.monotonic() - begin)}", end="", file=sys.stderr, flush=True)
+def _shown(decoder: Decoder, out: Path | None) -> contextlib.AbstractContextManager[None]:
+    """Draw a bar if the records go elsewhere; decoding holds no lock of the interpreter."""
+    if out is None and sys.stdout.isatty():
+        return contextlib.nullcontext()
+    return _progress.drawn(lambda seconds: _bar(decoder, seconds))
 
 
 def _bar(decoder: Decoder, seconds: float) -> str:
     position, size = decoder.position, decoder.size
     rate = f"{position / max(seconds, 1e-3) / 1e6:.0f} MB/s"
-    if not size:
-        return f"{position / 1e6:.1f} MB {rate}"
-    part = min(1.0, position / size)
-    return f"[{'#' * int(_BAR * part):.<{_BAR}}] {part:4.0%} {rate}"
+    return f"{_progress.bar(position / size)} {rate}" if size else f"{position / 1e6:.1f} MB {rate}"
