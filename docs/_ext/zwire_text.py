@@ -25,6 +25,7 @@ _ORDER = (
     "zwire.zmtp",
     "zwire.capture",
     "zwire.spool",
+    "zwire.recording",
     "zwire.spark",
     "zwire.spark.schema",
 )

@@ -9,6 +9,7 @@
       InvalidValue            also ValueError; no timestamp, id or matcher
       KeyExprError            also ValueError; a key expression that is not legal
       RowError                also ValueError; row, key, reason
+      RecordingError          also ValueError; file, rows
       UnknownPeer             also LookupError; peer
       NotSupported            also NotImplementedError; what eclipse-zenoh has and this does not
       TransportError
@@ -62,6 +63,7 @@ __all__ = [
     "ProtocolError",
     "QueryError",
     "QueueFull",
+    "RecordingError",
     "RemoteProtocolError",
     "RowError",
     "SchemaMismatch",
@@ -147,6 +149,17 @@ class RowError(ZwireError, ValueError):
     row: int | None
     key: str | None
     reason: str | None
+
+
+class RecordingError(ZwireError, ValueError):
+    """A recording that cannot be read, not to its end, or cannot be written in a format.
+
+    ``file`` is its path, ``rows`` how many of it could be read before.
+    """
+
+    _fields = ("file", "rows")
+    file: str | None
+    rows: int | None
 
 
 class UnknownPeer(ZwireError, LookupError):

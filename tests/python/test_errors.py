@@ -14,6 +14,7 @@ BUILTIN = {
     "InvalidValue": ValueError,
     "KeyExprError": ValueError,
     "RowError": ValueError,
+    "RecordingError": ValueError,
     "ConnectError": ConnectionError,
     "TimedOut": TimeoutError,
     "UnknownPeer": LookupError,

@@ -33,6 +33,7 @@ COMMANDS = {
     "sub": "print what is published",
     "queryable": "answer queries",
     "scout": "print who is there, found by multicast",
+    "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
     "zre": "find peers of ZRE, talk to them, and say why one is missing",
     "decode": "print what is Zenoh in captured traffic",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",

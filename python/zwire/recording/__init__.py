@@ -1,0 +1,33 @@
+"""Recordings: samples in files, in and out, and published again.
+
+>>> from zwire import recording
+>>> for batch in recording.read("run.mcap", keys=["robot/*/pose"]):  # doctest: +SKIP
+...     print(batch.num_rows, batch.column("key")[0])
+>>> recording.write(recording.read("run.mcap"), "run.parquet")  # doctest: +SKIP
+>>> recording.replay(session, recording.read("run.parquet"), rate=2)  # doctest: +SKIP
+
+:func:`read` gives Parquet, Arrow IPC, MCAP and captures as record batches of the columns of
+``zwire.spark.schema.SAMPLE``, :func:`write` makes Parquet, Arrow IPC and MCAP of such batches and of those
+that ``recv_batch`` gives, :func:`replay` publishes them. All of it needs pyarrow (``zwire[arrow]``), MCAP its
+own library (``zwire[record]``).
+"""
+
+from zwire.recording._keys import Remap
+from zwire.recording._mcap import McapSchema
+from zwire.recording._read import Recording, read
+from zwire.recording._replay import Replayed, ReplayOptions, replay
+from zwire.recording._rows import conform
+from zwire.recording._write import Written, write
+
+__all__ = [
+    "McapSchema",
+    "Recording",
+    "Remap",
+    "ReplayOptions",
+    "Replayed",
+    "Written",
+    "conform",
+    "read",
+    "replay",
+    "write",
+]

@@ -1,0 +1,269 @@
+"""Files of each format as batches with whatever columns they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zwire.errors import RecordingError, SpoolError
+from zwire.recording._rows import COLUMNS, arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from zwire import spool
+
+MAX_ROWS = 8192
+"""Rows of a batch; more would make a replay wait longer for the next one."""
+
+MAX_BYTES = 8 << 20
+"""Bytes of a batch, about."""
+
+# What else is understood, besides the columns of samples.
+_ALIASES = ("timestamp", "congestion")
+
+_PCAP = {0xA1B2C3D4, 0xD4C3B2A1, 0xA1B23C4D, 0x4D3CB2A1, 0x0A0D0D0A}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".mcap": "mcap",
+    ".pcap": "pcap",
+    ".pcapng": "pcap",
+}
+
+FORMATS = ("parquet", "arrow", "mcap", "pcap")
+
+
+class Source:
+    """A file that is read, and how much of it was; of a spool a shard."""
+
+    def __init__(self, path: Path, form: str | None, shard: int | None = None) -> None:
+        self.path = path
+        self.shard = shard
+        self.position = 0
+        self.rows = 0
+        if shard is None:
+            self.size = path.stat().st_size
+            self.form = form or format_of(path)
+        else:
+            self.size = _opened(path).marks()[shard]["bytes"]
+            self.form = "spool"
+
+    def read(self, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+        """Give its batches; of a file that is cut off what is whole, and then the error."""
+        self.position = self.rows = 0
+        pa = arrow()
+        try:
+            for batch in _READERS[self.form](self, wanted):
+                for at in range(0, batch.num_rows, MAX_ROWS):
+                    yield batch.slice(at, MAX_ROWS)
+                self.rows += batch.num_rows
+        except RecordingError as error:
+            raise self._failed(error) from error
+        except SpoolError:
+            raise  # it says where
+        except OSError as error:
+            if error.filename is not None or error.errno is not None:
+                raise
+            raise self._failed(error) from error  # what pyarrow says of some files
+        except (ValueError, pa.ArrowException) as error:  # ValueError: also DecodeError
+            raise self._failed(error) from error
+        self.position = self.size
+
+    def _failed(self, error: Exception) -> RecordingError:
+        after = f" after {self.rows} rows" if self.rows else ""
+        return RecordingError(f"{self.path}{after}: {error}", file=str(self.path), rows=self.rows)
+
+
+def format_of(path: Path) -> str:
+    """Tell the format by what a file begins with.
+
+    Raises:
+        RecordingError: It is none that is known.
+    """
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    if head.startswith(b"\x89MCAP"):
+        return "mcap"
+    if head.startswith(b"\x1f\x8b") or int.from_bytes(head[:4], "big") in _PCAP:
+        return "pcap"
+    raise RecordingError(f"{path}: no Parquet, Arrow IPC, MCAP or capture", file=str(path))
+
+
+def by_name(path: Path) -> str | None:
+    """Tell the format by the name of a file."""
+    name = path.name.removesuffix(".gz")
+    return next((form for suffix, form in _SUFFIXES.items() if name.endswith(suffix)), None)
+
+
+def expand(path: Path, form: str | None) -> list[list[Source]]:
+    """Give the files of a source, those of each folder behind each other in the order of their names."""
+    if not path.is_dir():
+        return [[Source(path, form)]]
+    if (path / "meta.json").exists():
+        return [[Source(path, None, shard)] for shard in _opened(path).shards]
+    found = []
+    for folder in [path, *sorted(below for below in path.rglob("*") if below.is_dir())]:
+        files = [file for file in folder.iterdir() if file.is_file() and by_name(file)]
+        if visible := sorted(file for file in files if not file.name.startswith((".", "_"))):
+            found.append([Source(file, form) for file in visible])
+    if not found:
+        raise RecordingError(f"{path}: the folder holds no recording", file=str(path))
+    return found
+
+
+def _chosen(names: list[str], wanted: set[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name in wanted]
+
+
+def needed(columns: set[str]) -> set[str]:
+    """Give what has to be read for some columns of samples."""
+    more = {*columns, "key", "recv_ts", "ts", *_ALIASES[:1]}
+    if "congestion_block" in columns:
+        more.add("congestion")
+    if columns & {"kind", "payload"}:
+        more |= {"kind", "payload"}
+    return more & {*COLUMNS, *_ALIASES}
+
+
+def _parquet(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    arrow()
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source.path) as file:
+        total = file.metadata.num_rows
+        size = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
+        rows = min(MAX_ROWS, max(1, MAX_BYTES * total // max(size, 1)))
+        names = _chosen(file.schema_arrow.names, wanted)
+        for batch in file.iter_batches(batch_size=rows, columns=names):
+            yield batch
+            source.position = source.size * source.rows // max(total, 1)
+
+
+def _arrow(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    pa = arrow()
+    with pa.OSFile(str(source.path)) as file:
+        for batch in _messages(file, wanted):
+            # It may come from anywhere, and whoever reads it relies on its offsets.
+            batch.validate(full=True)
+            yield batch
+            source.position = min(file.tell(), source.size)
+
+
+def _messages(file: pa.OSFile, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    magic = file.read(8)
+    if magic.startswith(b"ARROW1"):
+        try:
+            schema = pa.ipc.open_file(file).schema
+        except pa.ArrowException:
+            # It is still being written, or its writer was killed: there is no footer, and what is whole is
+            # a stream behind the magic.
+            file.seek(8)
+        else:
+            fields = [schema.get_field_index(name) for name in _chosen(schema.names, wanted)]
+            reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
+            for at in range(reader.num_record_batches):
+                yield reader.get_batch(at)
+            return
+    else:
+        file.seek(0)
+    for batch in pa.ipc.open_stream(file):
+        yield batch.select(_chosen(batch.schema.names, wanted))
+
+
+def _opened(path: Path) -> spool.Spool:
+    from zwire import spool
+
+    found = spool.open(path)
+    if found.table != "samples":
+        raise RecordingError(f"{path}: a spool of {found.table}, not of samples", file=str(path))
+    return found
+
+
+def _spool(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    """Read what there is of a shard now; what comes meanwhile is for the next time."""
+    pa = arrow()
+    found = _opened(source.path)
+    shard = source.shard or 0
+    start, stop = found.earliest()[shard], found.end()[shard]
+    columns = _chosen([*found.columns, "shard"], wanted)
+    for batch in found.read(shard, start, stop, columns=columns, max_rows=MAX_ROWS, max_bytes=MAX_BYTES):
+        yield pa.record_batch(batch)
+        source.position = min(source.size, source.size * source.rows // max(stop - start, 1))
+
+
+def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    pa = arrow()
+    import pyarrow.compute as pc
+
+    from zwire.capture import decode
+
+    decoder = decode(source.path, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
+    for found in decoder:
+        batch = pa.record_batch(found)
+        pushed = batch.filter(pc.equal(batch.column("message"), "push"))
+        if pushed.num_rows:
+            yield _published(pushed, wanted)
+        source.position = min(decoder.position, source.size)
+
+
+def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
+    """Give the columns of samples of messages in a capture."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    made = {name: batch.column(name) for name in ("payload", "kind", "encoding", "attachment", "express")}
+    made["congestion"] = batch.column("congestion")
+    made["recv_ts"] = batch.column("ts")
+    made["link"] = batch.column("src")
+    # What was said before the capture began can have numbers instead of keys.
+    unknown = pc.binary_join_element_wise(
+        "?", batch.column("scope").cast(pa.string()), "/", batch.column("suffix"), ""
+    )
+    made["key"] = pc.coalesce(batch.column("key"), unknown)
+    priority = batch.column("priority")
+    made["priority"] = pc.if_else(pc.greater(priority, 0), priority, pa.scalar(None, priority.type))
+    made |= stamps(batch.column("timestamp").to_pylist())
+    chosen = {name: column for name, column in made.items() if name in wanted}
+    return pa.RecordBatch.from_pydict(chosen)
+
+
+def stamps(texts: list[str | None]) -> dict[str, Any]:
+    """Give the columns of time stamps that are written as ``instant/zid``."""
+    import pyarrow as pa
+
+    from zwire.zenoh import Timestamp
+
+    found = [None if text is None else Timestamp.parse_rfc3339(text) for text in texts]
+    numbers = [None if one is None else int(one.get_time_as_ntp64()) for one in found]
+    return {
+        "ts": pa.array([None if one is None else one.get_time() for one in found], pa.timestamp("us", "UTC")),
+        "hlc": pa.array(numbers, pa.uint64()).view(pa.int64()),
+        "hlc_id": pa.array([None if one is None else bytes(one.get_id()) for one in found], pa.binary()),
+    }
+
+
+def _mcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    from zwire.recording import _mcap
+
+    return _mcap.read(source, wanted)
+
+
+_READERS: dict[str, Callable[[Source, set[str]], Iterator[pa.RecordBatch]]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "mcap": _mcap,
+    "pcap": _pcap,
+    "spool": _spool,
+}

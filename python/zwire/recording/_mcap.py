@@ -1,0 +1,350 @@
+"""MCAP: a channel for whatever is the same of all its messages, the key as its topic."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zwire.errors import RecordingError
+from zwire.recording._rows import COLUMNS, arrow
+from zwire.spark import schema
+from zwire.typed._codec import library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import IO
+
+    import pyarrow as pa
+    from mcap.reader import McapReader
+    from mcap.records import Channel, Message, Schema
+
+    from zwire.recording._files import Source
+
+__all__ = ["McapSchema", "McapWriter", "read"]
+
+AT_ONCE = 1024
+"""Messages of a batch: each is an object of Python on its way, and a replay waits for the batch."""
+
+_BYTES = 4 << 20
+_MOST_RECORD = 1 << 30
+"""Bytes of a record that is read; a damaged length must not take all memory."""
+
+_MOST_CHANNELS = 65_535
+"""Their numbers have 16 bits, and 0 is not used."""
+
+# Encodings of Zenoh, and what MCAP calls them (MCAP: well-known message encodings).
+_NAMES = {
+    "application/cdr": "cdr",
+    "application/cbor": "cbor",
+    "application/json": "json",
+    "application/msgpack": "msgpack",
+    "application/protobuf": "protobuf",
+    "text/json": "json",
+}
+_ENCODINGS = {name: encoding for encoding, name in _NAMES.items() if encoding != "text/json"}
+
+# What is the same for all messages of a channel, as metadata of it.
+_PREFIX = "zwire."
+_FIXED = (
+    "encoding",
+    "kind",
+    "hlc_id",
+    "source_zid",
+    "source_eid",
+    "priority",
+    "congestion_block",
+    "express",
+    "reliable",
+    "link",
+)
+_TIMED = f"{_PREFIX}timestamp"
+_PLACE = ("shard", "offset")
+
+
+class McapSchema(NamedTuple):
+    """What a schema is, for programs that show what MCAP files hold."""
+
+    encoding: str
+    """``protobuf``, ``jsonschema``, ``ros2msg``, ``ros2idl``, ... (MCAP: well-known schema encodings)."""
+    data: bytes
+    """In this encoding, such as a ``FileDescriptorSet`` of protobuf."""
+
+
+def read(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
+    """Give the messages of a file in the order in which they were recorded."""
+    library("mcap", "record")
+    arrow()
+    rows = _Rows(wanted)
+    with source.path.open("rb") as opened:
+        file = _Whole(opened)
+        messages = _messages(file)  # type: ignore[arg-type]  # what readers call of a file
+        while True:
+            try:
+                with _words():
+                    found = next(messages, None)
+            except RecordingError:
+                # What is whole of a file that is cut off comes before its error.
+                if rows.count:
+                    yield rows.batch()
+                raise
+            if found is None:
+                break
+            rows.add(*found)
+            if rows.count >= AT_ONCE or rows.size >= _BYTES:
+                yield rows.batch()
+                source.position = min(opened.tell(), source.size)
+    if rows.count:
+        yield rows.batch()
+
+
+class _Whole:
+    """A file that gives all the bytes that are asked of it, or raises: the library takes half a message."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int) -> bytes:
+        from mcap.exceptions import EndOfFile
+
+        found = self._file.read(size)
+        if len(found) < size:
+            raise EndOfFile
+        return found
+
+
+def _messages(file: IO[bytes]) -> Iterator[tuple[Schema | None, Channel, Message]]:
+    from mcap.exceptions import McapError
+    from mcap.reader import NonSeekingReader, SeekingReader
+
+    reader: McapReader = SeekingReader(file, validate_crcs=True, record_size_limit=_MOST_RECORD)
+    try:
+        summary = reader.get_summary()
+    except (McapError, ValueError, struct.error, OSError):
+        summary = None  # cut off: it is read from its beginning, as far as it goes
+    if summary is not None and summary.chunk_indexes:
+        yield from reader.iter_messages()
+        return
+    file.seek(0)
+    reader = NonSeekingReader(file, validate_crcs=True, record_size_limit=_MOST_RECORD)
+    yield from reader.iter_messages(log_time_order=False)
+
+
+@contextlib.contextmanager
+def _words() -> Iterator[None]:
+    """Turn what the library raises into an error of ours."""
+    import zstandard
+    from mcap.exceptions import EndOfFile, McapError
+
+    try:
+        yield
+    except EndOfFile as error:
+        raise RecordingError("it ends before its end: whoever wrote it was interrupted") from error
+    except (McapError, zstandard.ZstdError, RuntimeError, ValueError, KeyError, struct.error) as error:
+        raise RecordingError(f"no whole MCAP: {error}") from error
+
+
+class _Fixed(NamedTuple):
+    """What the channel says of its messages."""
+
+    ours: bool
+    timed: bool
+    key: str
+    values: dict[str, Any]
+
+
+class _Rows:
+    """Messages that become a batch."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self._fields = [
+            field for field in schema.SAMPLE.arrow() if field.name in wanted and field.name not in _PLACE
+        ]
+        self._channels: dict[int, _Fixed] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count = self.size = 0
+        self._cells: dict[str, list[Any]] = {field.name: [] for field in self._fields}
+
+    def add(self, schema: Schema | None, channel: Channel, message: Message) -> None:
+        fixed = self._channels.get(channel.id)
+        if fixed is None:
+            fixed = self._channels[channel.id] = _fixed(schema, channel)
+        deleted = fixed.values.get("kind") == 1
+        stamp = message.publish_time if fixed.timed else None
+        row = {
+            **fixed.values,
+            "key": fixed.key,
+            "payload": None if deleted else message.data,
+            "ts": None if stamp is None else stamp // 1000,
+            "hlc": None if stamp is None else _signed(_ntp64(stamp)),
+            "source_sn": message.sequence if fixed.values.get("source_zid") else None,
+            "recv_ts": message.log_time // 1000,
+        }
+        for name, cells in self._cells.items():
+            cells.append(row.get(name))
+        self.count += 1
+        self.size += len(message.data)
+
+    def batch(self) -> pa.RecordBatch:
+        """Give what there is, and begin anew."""
+        import pyarrow as pa
+
+        columns = [
+            pa.array(self._cells[field.name], pa.int64()).cast(field.type)
+            if pa.types.is_timestamp(field.type)
+            else pa.array(self._cells[field.name], field.type)
+            for field in self._fields
+        ]
+        self._clear()
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(self._fields))
+
+
+def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
+    said = {
+        name.removeprefix(_PREFIX): value
+        for name, value in channel.metadata.items()
+        if name.startswith(_PREFIX)
+    }
+    if "kind" not in said:
+        # Somebody else has written it: topics of ROS begin with a slash, and keys do not.
+        encoding = _ENCODINGS.get(channel.message_encoding, channel.message_encoding) or None
+        if encoding is not None and schema is not None and schema.name:
+            encoding = f"{encoding};{schema.name}"
+        values = {"encoding": encoding, "kind": 0}
+        return _Fixed(ours=False, timed=True, key=channel.topic.strip("/"), values=values)
+    made = {name: _value(name, said[name]) for name in _FIXED if name in said}
+    return _Fixed(ours=True, timed="timestamp" in said, key=channel.topic, values=made)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of the column
+    kind = dict(schema.SAMPLE.columns)[name]
+    if kind == "string":
+        return text
+    if kind == "binary":
+        return bytes.fromhex(text)
+    return text == "true" if kind == "boolean" else int(text)
+
+
+def _ntp64(nanos: int) -> int:
+    seconds, rest = divmod(nanos, 1_000_000_000)
+    return (seconds << 32) + (rest << 32) // 1_000_000_000
+
+
+def _nanos(ntp64: int) -> int:
+    # Rounded up, since whoever makes a time stamp of an instant rounds down.
+    return (ntp64 >> 32) * 1_000_000_000 - (-(ntp64 & 0xFFFF_FFFF) * 1_000_000_000 >> 32)
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+class McapWriter:
+    """Writes batches of samples; ``close`` makes the file whole.
+
+    Args:
+        file: Where to, opened for bytes.
+        schemas: What the names of schemas in encodings stand for, as in ``application/protobuf;pkg.Pose``.
+        compress: Chunks by zstd.
+    """
+
+    def __init__(
+        self, file: IO[bytes], schemas: Mapping[str, McapSchema] | None = None, *, compress: bool = True
+    ) -> None:
+        library("mcap", "record")
+        from mcap.writer import CompressionType, Writer
+
+        from zwire import __version__
+
+        self._writer = Writer(file, compression=CompressionType.ZSTD if compress else CompressionType.NONE)
+        self._writer.start(profile="", library=f"zwire {__version__}")
+        self._known = {} if schemas is None else schemas
+        self._schemas: dict[str, int] = {}
+        self._channels: dict[tuple[object, ...], int] = {}
+        self._counts: dict[int, int] = {}
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch of samples.
+
+        Raises:
+            RecordingError: A row has no time, or no channel can be had for it.
+        """
+        cells = {name: batch.column(name) for name in COLUMNS if name not in _PLACE}
+        for name in ("ts", "recv_ts"):
+            cells[name] = cells[name].cast("int64")
+        lists = {name: column.to_pylist() for name, column in cells.items()}
+        fixed = zip(*(lists[name] for name in _FIXED), strict=True)
+        rest = zip(
+            *(lists[name] for name in ("key", "payload", "ts", "hlc", "source_sn", "recv_ts")), strict=True
+        )
+        for same, (key, payload, ts, hlc, number, recv_ts) in zip(fixed, rest, strict=True):
+            made = ts * 1000 if hlc is None and ts is not None else None
+            if hlc is not None:
+                made = _nanos(hlc & (1 << 64) - 1)
+            logged = made if recv_ts is None else recv_ts * 1000
+            if logged is None:
+                raise RecordingError(
+                    f"row {self.rows}, key {key!r}: neither recv_ts nor ts says when, and MCAP needs to know",
+                    rows=self.rows,
+                )
+            identity = (key, made is not None, *same)
+            channel = self._channels.get(identity) or self._channel(identity)
+            count = self._counts[channel] = self._counts[channel] + 1
+            self._writer.add_message(
+                channel_id=channel,
+                log_time=logged,
+                data=payload or b"",
+                publish_time=logged if made is None else made,
+                sequence=(count if number is None else number) & 0xFFFF_FFFF,
+            )
+            self.rows += 1
+
+    def _channel(self, identity: tuple[object, ...]) -> int:
+        key, timed, *same = identity
+        if len(self._channels) >= _MOST_CHANNELS:
+            raise RecordingError(
+                f"row {self.rows}, key {key!r}: an MCAP has at most {_MOST_CHANNELS} channels, "
+                "and this would be one more key, or one more sender or kind of a key",
+                rows=self.rows,
+            )
+        said = {
+            _PREFIX + name: _text(value)
+            for name, value in zip(_FIXED, same, strict=True)
+            if value is not None
+        }
+        said.setdefault(f"{_PREFIX}kind", "0")
+        if timed:
+            said[_TIMED] = "true"
+        encoding, _, name = said.get(f"{_PREFIX}encoding", "").partition(";")
+        channel = self._writer.register_channel(
+            topic=str(key),
+            message_encoding=_NAMES.get(encoding, encoding),
+            schema_id=self._schema(name),
+            metadata=said,
+        )
+        self._channels[identity] = channel
+        self._counts[channel] = 0
+        return channel
+
+    def _schema(self, name: str) -> int:
+        if not name:
+            return 0
+        if name not in self._schemas:
+            # Without a definition there is the name alone (MCAP: an empty encoding says that).
+            encoding, data = self._known.get(name, ("", b""))
+            self._schemas[name] = self._writer.register_schema(name=name, encoding=encoding, data=data)
+        return self._schemas[name]
+
+    def close(self) -> None:
+        """Write index and summary."""
+        self._writer.finish()  # type: ignore[no-untyped-call]  # the library says no type here

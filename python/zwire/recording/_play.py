@@ -1,0 +1,149 @@
+"""Which rows of a recording are due when: it has no clock and no network."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zwire.recording._rows import conform, rising
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from zwire.recording._keys import KeyFilter, Remap
+
+__all__ = ["Due", "Player", "Ready", "prepared"]
+
+TICK = 0.001
+"""Seconds: rows that are due within it go together, so that a batch of puts is worth its call."""
+
+_COLUMNS = (
+    "key",
+    "payload",
+    "kind",
+    "encoding",
+    "ts",
+    "hlc",
+    "hlc_id",
+    "attachment",
+    "priority",
+    "congestion_block",
+    "express",
+    "recv_ts",
+)
+
+
+class Ready(NamedTuple):
+    """A batch as it is published."""
+
+    batch: pa.RecordBatch
+    times: pa.Array
+    """Microseconds, rising."""
+    first: bool
+    """Whether the recording begins with it."""
+
+
+class Due(NamedTuple):
+    """Rows that are to be published now."""
+
+    batch: pa.RecordBatch
+    late: float
+    """Seconds that the first of them is behind."""
+
+
+def prepared(
+    batches: Iterable[Any], *, loop: int | None, keys: KeyFilter | None, remap: Remap | None
+) -> Iterator[Ready]:
+    """Give the batches of each round, with the keys that are wanted, as they are called on the way out."""
+    rounds = 0
+    while loop is None or rounds < loop:
+        rounds += 1
+        last: int | None = None
+        for given in batches:
+            batch = conform(given, columns=_COLUMNS)
+            if keys is not None:
+                batch = batch.filter(keys.mask(batch.column("key")))
+            if not batch.num_rows:
+                continue
+            if remap is not None:
+                batch = batch.set_column(0, "key", remap.column(batch.column("key")))
+            times = rising(batch, last)
+            yield Ready(batch, times, first=last is None)
+            last = times[-1].as_py()
+        if last is None:
+            return  # another round would be as empty
+
+
+class Player:
+    """Gives the rows of batches when they are due.
+
+    Rows are due relative to the first one, at ``rate`` times the speed they were recorded at, so that
+    what is late once makes nothing later. Pauses longer than ``max_gap`` seconds of the recording are that
+    long.
+    """
+
+    def __init__(self, batches: Iterator[Ready], *, rate: float | None, max_gap: float | None) -> None:
+        self._batches = batches
+        self._rate = rate
+        self._gap = None if max_gap is None else round(max_gap * 1e6)
+        self._batch: pa.RecordBatch | None = None
+        # Of the batch, in microseconds from the first row of the recording.
+        self._due: memoryview[int] = memoryview(b"").cast("q")
+        self._at = 0
+        self.began = 0.0
+        self._begun = False
+        self._played = 0
+        self._last = 0
+
+    @property
+    def played(self) -> float:
+        """Seconds of the recording that have been given."""
+        return self._due[self._at - 1] / 1e6 if self._at else self._played / 1e6
+
+    def step(self, now: float) -> Due | float | None:
+        """Say what to do at a time: rows to publish, seconds to wait (perhaps none), ``None`` at the end."""
+        if self._batch is None or self._at == self._batch.num_rows:
+            return 0.0 if self._fill() else None
+        if not self._begun:
+            self.began, self._begun = now, True
+        count = self._batch.num_rows
+        if self._rate is None:
+            begin, self._at = self._at, count
+            return Due(self._batch.slice(begin), 0.0)
+        passed = now - self.began
+        until = bisect_right(self._due, passed * self._rate * 1e6, self._at)
+        behind = passed - self._due[self._at] / 1e6 / self._rate
+        if until == self._at:
+            return max(-behind, TICK)
+        begin, self._at = self._at, until
+        return Due(self._batch.slice(begin, until - begin), behind)
+
+    def _fill(self) -> bool:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        ready = next(self._batches, None)
+        if ready is None:
+            return False
+        times = ready.times
+        before = pa.scalar(times[0].as_py() if ready.first else self._last, pa.int64())
+        self._last = times[-1].as_py()
+        if self._gap is None:
+            offsets = pc.subtract(times, before)
+        else:
+            steps = pc.subtract(times, pc.coalesce(_shifted(times), before))
+            offsets = pc.cumulative_sum(pc.min_element_wise(steps, self._gap))
+        due = pc.add(offsets, self._played)
+        self._played = due[-1].as_py()
+        self._due = memoryview(due.buffers()[1]).cast("q")[: len(due)]
+        self._batch, self._at = ready.batch, 0
+        return True
+
+
+def _shifted(column: pa.Array) -> pa.Array:
+    """Give each row what the row before has, and the first one null."""
+    import pyarrow as pa
+
+    return pa.concat_arrays([pa.nulls(1, column.type), column.slice(0, len(column) - 1)])

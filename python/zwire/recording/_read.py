@@ -1,0 +1,237 @@
+"""Recordings as batches of samples, in the order of time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zwire.recording._files import FORMATS, expand, needed
+from zwire.recording._keys import KeyFilter
+from zwire.recording._rows import COLUMNS, arrow, conform, rising, times
+from zwire.spark import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from os import PathLike
+
+    import pyarrow as pa
+
+    from zwire.recording._files import Source
+
+__all__ = ["Recording", "read"]
+
+When: TypeAlias = "dt.datetime | float | None"
+
+
+class Recording:
+    """Files as batches of samples; each iteration reads them from the beginning.
+
+    It is also an Arrow stream, for ``pyarrow.table`` and whatever else reads Arrow. :func:`read` makes it.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[str | PathLike[str]],
+        *,
+        format: str | None = None,
+        columns: Iterable[str] | None = None,
+        keys: Iterable[str] = (),
+        start: When = None,
+        stop: When = None,
+        link: str | None = None,
+    ) -> None:
+        if format is not None and format not in FORMATS:
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+        self._rows = schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)
+        self._wanted = needed({*self._rows.names, *(() if link is None else ("link",))})
+        self._read = [name for name in COLUMNS if name in self._wanted]
+        expressions = list(keys)
+        self._keys = KeyFilter(expressions) if expressions else None
+        self._start, self._stop = start, stop
+        self._link = link
+        self._streams = [stream for source in sources for stream in expand(Path(source), format)]
+        if not self._streams:
+            raise ValueError("there is no source")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as those of ``schema.SAMPLE``."""
+        arrow()
+        return self._rows.arrow()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(source.size for stream in self._streams for source in stream)
+
+    @property
+    def position(self) -> int:
+        """About how many of them the last iteration has read."""
+        return sum(source.position for stream in self._streams for source in stream)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Give the batches, those that the filters leave rows of."""
+        arrow()
+        import pyarrow as pa
+
+        start, stop = _micros(self._start), _micros(self._stop)
+        begin: int | None = None
+        for batch in self._merged():
+            left = batch
+            if start is not None or stop is not None:
+                when = times(batch)
+                if begin is None:
+                    begin = rising(batch, None)[0].as_py()
+                left = left.filter(_between(when, start, stop, begin or 0))
+            if self._keys is not None and left.num_rows:
+                left = left.filter(self._keys.mask(left.column("key")))
+            if self._link is not None and left.num_rows:
+                left = left.filter(_like(left.column("link"), self._link))
+            if left.num_rows:
+                chosen = [left.column(name) for name in self._rows.names]
+                yield pa.RecordBatch.from_arrays(chosen, schema=self._rows.arrow())
+
+    def __arrow_c_schema__(self) -> object:
+        """Give the schema by the Arrow C interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give all batches by the Arrow C interface."""
+        import pyarrow as pa
+
+        reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _merged(self) -> Iterator[pa.RecordBatch]:
+        streams = [self._stream(stream) for stream in self._streams]
+        return streams[0] if len(streams) == 1 else _merge(streams)
+
+    def _stream(self, files: list[Source]) -> Iterator[pa.RecordBatch]:
+        for source in files:
+            for batch in source.read(self._wanted):
+                if batch.num_rows:
+                    yield conform(batch, columns=self._read)
+
+
+def read(
+    *sources: str | PathLike[str],
+    format: str | None = None,
+    columns: Iterable[str] | None = None,
+    keys: Iterable[str] = (),
+    start: When = None,
+    stop: When = None,
+    link: str | None = None,
+) -> Recording:
+    """Read recordings: Parquet, Arrow IPC, MCAP, captures, folders of them, and spools.
+
+    Files of a folder follow each other in the order of their names. Several sources, several folders below
+    one, and the shards of a spool are merged by time, each taken as it is in itself. Of a spool
+    what it holds when the iteration begins is read. Of a capture the publications are read, each
+    as often as it is there: what a hub passes on comes in once and goes out to each subscriber, and ``link``
+    tells them apart.
+
+    Args:
+        sources: Paths.
+        format: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by what a file begins with if left out.
+        columns: Those of ``schema.SAMPLE`` that are wanted; all if left out.
+        keys: Key expressions; rows of other keys are left out.
+        start: The first time that is wanted: an instant, or seconds from the beginning of the recording. The
+            time of a row is its ``recv_ts``, or else its ``ts``; rows without any are left out where
+            times are asked for.
+        stop: The first time that is not wanted any more.
+        link: Where samples came from, ``*`` for any text: ``tcp/10.0.0.7:*``; in a capture ``10.0.0.7:*``.
+
+    Returns:
+        The recording; a ``for`` over it gives record batches of pyarrow with the columns of
+        ``schema.SAMPLE``, those null that a file does not have.
+
+    Raises:
+        RecordingError: A file is no recording, or, while iterating, is damaged: what is whole before the
+            damage comes first. So does what there is of a file whose writer was killed.
+        ImportError: pyarrow or mcap are missing (``zwire[arrow]``, ``zwire[record]``).
+        SpoolError: A spool is none, or is damaged.
+        OSError: A file cannot be read.
+        ValueError: A column or format is unknown.
+        KeyExprError: One of ``keys`` is not legal.
+    """
+    return Recording(sources, format=format, columns=columns, keys=keys, start=start, stop=stop, link=link)
+
+
+def _micros(when: When) -> tuple[bool, int] | None:
+    """Give microseconds, and whether they count from 1970."""
+    if when is None:
+        return None
+    if isinstance(when, dt.datetime):
+        aware = when if when.tzinfo is not None else when.astimezone()
+        since = aware - dt.datetime.fromtimestamp(0, dt.UTC)
+        return True, since // dt.timedelta(microseconds=1)
+    return False, round(when * 1e6)
+
+
+def _between(
+    when: pa.Array, start: tuple[bool, int] | None, stop: tuple[bool, int] | None, begin: int
+) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    inside = when.is_valid()
+    for limit, within in ((start, pc.greater_equal), (stop, pc.less)):
+        if limit is not None:
+            absolute, micros = limit
+            bound = pa.scalar(micros if absolute else begin + micros, pa.int64())
+            inside = pc.and_(inside, pc.fill_null(within(when, bound), False))
+    return inside
+
+
+def _like(links: pa.Array, pattern: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("*", "%")
+    return pc.fill_null(pc.match_like(links, escaped), False)
+
+
+class _Head:
+    """A stream of batches, and when the rows of its next one are due."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.batch: Any = None
+        self.due: Any = None
+        self._last: int | None = None
+
+    def fill(self) -> bool:
+        if self.batch is None or not self.batch.num_rows:
+            self.batch = next(self._batches, None)
+            if self.batch is not None:
+                self.due = rising(self.batch, self._last)
+                self._last = self.due[-1].as_py()
+        return self.batch is not None
+
+    def take(self, until: int) -> tuple[Any, Any]:
+        """Give the rows that are due until then."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        count = pc.sum(pc.less_equal(self.due, pa.scalar(until, pa.int64()))).as_py()
+        taken = self.batch.slice(0, count), self.due.slice(0, count)
+        self.batch, self.due = self.batch.slice(count), self.due.slice(count)
+        return taken
+
+
+def _merge(streams: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Give the rows of several streams in the order of time; rows of one stream keep theirs."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    heads = [_Head(stream) for stream in streams]
+    while left := [head for head in heads if head.fill()]:
+        # The batch that ends first goes whole, and of the others what is not later.
+        until = min(head.due[-1].as_py() for head in left)
+        parts = [taken for head in left if (taken := head.take(until))[0].num_rows]
+        if len(parts) == 1:
+            yield parts[0][0]
+            continue
+        rows = pa.Table.from_batches([batch for batch, _ in parts]).combine_chunks().to_batches()[0]
+        due = pa.concat_arrays([due for _, due in parts])
+        yield rows.take(pc.sort_indices(due))  # which is stable

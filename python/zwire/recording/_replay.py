@@ -1,0 +1,355 @@
+"""Publishing a recording again."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
+
+from zwire.errors import RowError, SessionClosed, TimedOut
+from zwire.recording._keys import KeyFilter, Remap
+from zwire.recording._play import Due, Player, prepared
+from zwire.recording._rows import arrow, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from zwire.recording._play import Ready
+    from zwire.zenoh import MatchingStatus, Session, Timestamp, TimestampId
+
+__all__ = ["ReplayOptions", "Replayed", "drive", "replay"]
+
+Timestamps: TypeAlias = Literal["original", "new"]
+
+_LONGEST = 1.0
+"""Seconds of one wait: a clock that is set meanwhile does no harm for longer."""
+
+_WATCHED = 64
+"""Keys of the first batch whose subscribers are waited for; each is a declaration."""
+
+_CLOCKS = 4096
+"""Ids of clocks that are kept."""
+
+_MASK = (1 << 64) - 1
+
+
+class Replayed(NamedTuple):
+    """What was published, so far or in all."""
+
+    rows: int
+    bytes: int
+    """Of payload."""
+    seconds: float
+    """Since the first row."""
+    late: float
+    """Seconds that rows were behind at most."""
+    played: float
+    """Seconds of the recording."""
+    unsent: int
+    """Rows that went nowhere, since the client had no link."""
+
+
+class ReplayOptions(TypedDict, total=False):
+    """Options of a replay by keyword."""
+
+    rate: float | None
+    loop: int | None
+    keys: Iterable[str]
+    remap: Mapping[str, str]
+    timestamps: Timestamps
+    max_gap: float | None
+    priority: int | None
+    congestion: Literal["block", "block_first", "drop"] | None
+    express: bool | None
+    wait_for_subscribers: float | None
+    progress: Callable[[Replayed], object] | None
+
+
+def replay(session: Session, batches: Iterable[Any], **options: Unpack[ReplayOptions]) -> Replayed:
+    """Publish the rows of batches again, with the pauses that they were recorded with.
+
+    Rows keep key, payload, kind, encoding, attachment, and quality of service where nothing else is said.
+    They get no source information: they come from this session now. A row that is due and cannot go waits,
+    and those behind it with it; then it catches up, because times count from the first row. ``late`` says how
+    far it was behind. A batch is read ahead while another one is played.
+
+    Args:
+        session: Where to.
+        batches: What :func:`read` gives, or any batches that :func:`conform` takes, in the order of time. A
+            row that is earlier than the one before it goes together with that.
+        **options: ``rate``: times the speed of the recording (1.0); ``None`` is as fast as it goes. ``loop``:
+            how often (1), ``None`` is without end; then ``batches`` must be something that can be read
+            again, as a recording or a list. ``keys``: key expressions; what none of them intersects stays
+            behind. ``remap``: from keys to keys, see :class:`Remap`. ``timestamps``: ``new`` (default) leaves
+            them to session and routers, ``original`` publishes those of the recording, with the id of this
+            session where a row has a time but no clock. ``max_gap``: longer pauses are that many seconds
+            of the recording. ``priority`` (1 to 7), ``congestion``, ``express``: of all rows; as recorded
+            if left out, but for ``congestion``, which is ``block``: ``None`` is as recorded.
+            ``wait_for_subscribers``: seconds to wait before the first row until somebody subscribes to one of
+            the first keys. ``progress``: called after each group of rows with what was published; of rows in
+            whose midst an interrupt came it knows nothing.
+
+    Returns:
+        What was published. It is in the queues of the network: ``session.flush()`` waits until it is
+        received.
+
+    Raises:
+        RowError: A row cannot be published; those before it are.
+        RecordingError: The recording is damaged; what was whole is published.
+        TimedOut: Nobody has subscribed in time; nothing is published.
+        SessionClosed: The session is closed.
+        ValueError: An option is wrong.
+    """
+    return drive(session, batches, options, clock=time.monotonic, sleep=time.sleep)
+
+
+def drive(
+    session: Session,
+    batches: Iterable[Any],
+    options: ReplayOptions,
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+) -> Replayed:
+    """Publish what is due, wait for what is not yet."""
+    run = _Run(session, options)
+    with contextlib.closing(run.ready(batches)) as ready:
+        player = Player(ready, rate=run.rate, max_gap=run.max_gap)
+        while (step := player.step(now := clock())) is not None:
+            if isinstance(step, Due):
+                try:
+                    run.publish(step)
+                    now = clock()
+                finally:
+                    # Also of what an interrupt or a bad row ends.
+                    run.tell(player, now)
+            elif step:
+                sleep(min(step, _LONGEST))
+    return run.done
+
+
+class _Run:
+    """A replay: its options, checked, and what was published so far."""
+
+    def __init__(self, session: Session, options: ReplayOptions) -> None:
+        arrow()
+        unknown = options.keys() - ReplayOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"replay has no option {', '.join(sorted(unknown))}")
+        self.rate = _number(options, "rate", 1.0)
+        self.max_gap = _number(options, "max_gap", None)
+        self._loop = options.get("loop", 1)
+        if self._loop is not None and self._loop < 1:
+            raise ValueError(f"loop must be 1 or more, not {self._loop}")
+        self._patience = _number(options, "wait_for_subscribers", None)
+        self._stamped = _choice(options, "timestamps", "new", ("original", "new")) == "original"
+        keys = list(options.get("keys", ()))
+        self._keys = KeyFilter(keys) if keys else None
+        rules = options.get("remap")
+        self._remap = Remap(rules) if rules else None
+        self._congestion = _choice(options, "congestion", "block", (None, "block", "block_first", "drop"))
+        self._priority = _choice(options, "priority", None, (None, *range(1, 8)))
+        self._express = options.get("express")
+        self._progress = options.get("progress")
+        self._session = session
+        self._ids: dict[bytes | None, TimestampId] = {}
+        self.done = Replayed(0, 0, 0.0, 0.0, 0.0, 0)
+
+    def ready(self, batches: Iterable[Any]) -> Generator[Ready]:
+        """Give the batches as they are published, one ahead."""
+        if self._loop != 1 and iter(batches) is batches:
+            raise ValueError("an iterator is used up after one round: loop needs a recording or a list")
+        found = prepared(batches, loop=self._loop, keys=self._keys, remap=self._remap)
+        return _ahead(found, self._wait_for_subscribers)
+
+    def publish(self, due: Due) -> None:
+        """Publish rows, and count them."""
+        late = max(self.done.late, due.late)
+        try:
+            size, unsent = self._put_stamped(due.batch) if self._stamped else self._put(due.batch)
+        except RowError as error:
+            row = error.row or 0
+            number = self.done.rows + row
+            self._count(due.batch.slice(0, row), late)
+            raise RowError(
+                f"row {number} of what is published, key {error.key!r}: {error.reason}",
+                row=number,
+                key=error.key,
+                reason=error.reason,
+            ) from None
+        self.done = self.done._replace(
+            rows=self.done.rows + due.batch.num_rows,
+            bytes=self.done.bytes + size,
+            late=late,
+            unsent=self.done.unsent + unsent,
+        )
+
+    def _count(self, batch: pa.RecordBatch, late: float) -> None:
+        import pyarrow.compute as pc
+
+        size = pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0
+        done = self.done
+        self.done = done._replace(rows=done.rows + batch.num_rows, bytes=done.bytes + size, late=late)
+
+    def tell(self, player: Player, now: float) -> None:
+        """Say how far it is."""
+        self.done = self.done._replace(seconds=now - player.began, played=player.played)
+        if self._progress is not None:
+            self._progress(self.done)
+
+    def _put(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Publish rows, and give their bytes, and how many went nowhere."""
+        from zwire.zenoh import CongestionControl, Priority
+
+        congestion, priority = self._congestion, self._priority
+        summary = self._session.put_batch(
+            _publications(
+                batch, congestion=congestion is None, priority=priority is None, express=self._express is None
+            ),
+            congestion_control=None if congestion is None else CongestionControl[congestion.upper()],
+            priority=None if priority is None else Priority(priority),
+            express=self._express,
+        )
+        return summary.bytes, summary.unmatched
+
+    def _put_stamped(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Do the same, row by row, because a time stamp goes with each."""
+        from zwire.zenoh import CongestionControl, Priority
+
+        before = self._unsent()
+        names = ("kind", "key", "encoding", "ts", "hlc", "hlc_id", "priority", "congestion_block", "express")
+        cells = [batch.column(name).to_pylist() for name in names]
+        payloads, attachments = batch.column("payload"), batch.column("attachment")
+        size = 0
+        given = None if self._congestion is None else CongestionControl[self._congestion.upper()]
+        for row, (kind, key, encoding, ts, hlc, clock, priority, block, express) in enumerate(
+            zip(*cells, strict=True)
+        ):
+            recorded = CongestionControl.DROP if block is False else CongestionControl.BLOCK
+            chosen = self._priority or priority
+            try:
+                qos: dict[str, Any] = {
+                    "congestion_control": given or recorded,
+                    "priority": None if chosen is None else Priority(chosen),
+                    "express": express if self._express is None else self._express,
+                    "attachment": _buffer(attachments[row]),
+                    "timestamp": self._timestamp(ts, hlc, clock),
+                }
+                if kind == 1:
+                    self._session.delete(key, **qos)
+                else:
+                    payload = _buffer(payloads[row]) or b""
+                    size += len(payload)
+                    self._session.put(key, payload, encoding=encoding, **qos)
+            except SessionClosed:
+                raise
+            except (TypeError, ValueError) as error:
+                raise RowError(str(error), row=row, key=key, reason=str(error)) from error
+        return size, self._unsent() - before
+
+    def _unsent(self) -> int:
+        return self._session.stats()["session.dropped.put_no_link"]
+
+    def _timestamp(self, ts: datetime | None, hlc: int | None, clock: bytes | None) -> Timestamp | None:
+        from zwire.zenoh import NTP64, Timestamp, TimestampId
+
+        if ts is None and hlc is None:
+            return None
+        whose = self._ids.get(clock)
+        if whose is None:
+            if len(self._ids) > _CLOCKS:
+                self._ids.clear()
+            whose = self._ids[clock] = TimestampId(bytes(self._session.zid()) if clock is None else clock)
+        if hlc is not None:
+            return Timestamp(NTP64.from_int(hlc & _MASK), whose)
+        assert ts is not None  # noqa: S101 - one of them is there
+        return Timestamp(ts, whose)
+
+    def _wait_for_subscribers(self, first: Ready) -> None:
+        """Wait until somebody subscribes to one of the first keys."""
+        if self._patience is None:
+            return
+        names, _ = unique(first.batch.column("key"))
+        keys = [name for name in names if name is not None][:_WATCHED]
+        there = threading.Event()
+
+        def look(status: MatchingStatus) -> None:
+            if status.matching:
+                there.set()
+
+        with contextlib.ExitStack() as stack:
+            for key in keys:
+                publisher = stack.enter_context(self._session.declare_publisher(key))
+                stack.enter_context(publisher.declare_matching_listener(look))
+                if publisher.matching_status.matching:
+                    return
+            if not there.wait(self._patience):
+                shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} other keys"
+                problem = f"nobody has subscribed to {shown} within {self._patience:g} s"
+                raise TimedOut(problem, seconds=self._patience)
+
+
+def _number(options: ReplayOptions, name: str, default: float | None) -> float | None:
+    found: Any = options.get(name, default)
+    positive = name == "rate"
+    if found is not None and not (0 < found < inf or (found == 0 and not positive)):
+        raise ValueError(f"{name} must be {'above 0' if positive else '0 or more'}, not {found!r}")
+    return None if found is None else float(found)
+
+
+def _choice(options: ReplayOptions, name: str, default: Any, allowed: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    found = options.get(name, default)
+    if found not in allowed:
+        choices = ", ".join(str(choice) for choice in allowed if choice is not None)
+        raise ValueError(f"{name} must be one of {choices}, not {found!r}")
+    return found
+
+
+def _buffer(cell: pa.Scalar) -> Any:  # noqa: ANN401 - a buffer of pyarrow
+    return cell.as_buffer() if cell.is_valid else None
+
+
+def _publications(
+    batch: pa.RecordBatch, *, congestion: bool, priority: bool, express: bool
+) -> pa.RecordBatch:
+    """Give the columns that `put_batch` takes, those of quality of service where nothing else is said."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def named(column: pa.Array, if_true: str, if_false: str) -> pa.Array:
+        return pc.if_else(column, pa.scalar(if_true), pa.scalar(if_false))
+
+    made = {"key": batch.column("key"), "payload": batch.column("payload")}
+    for name, wanted in (
+        ("encoding", True),
+        ("attachment", True),
+        ("priority", priority),
+        ("express", express),
+    ):
+        if wanted and batch.column(name).null_count < batch.num_rows:
+            made[name] = batch.column(name)
+    kind = pc.fill_null(pc.equal(batch.column("kind"), 1), False)
+    if pc.any(kind).as_py():
+        made["kind"] = named(kind, "del", "put")
+    if congestion:
+        made["congestion"] = named(batch.column("congestion_block"), "block", "drop")
+    return pa.RecordBatch.from_pydict(made)
+
+
+def _ahead(batches: Iterator[Ready], begin: Callable[[Ready], object]) -> Generator[Ready]:
+    """Read each batch while the one before is played; ``begin`` comes before the first is."""
+    with ThreadPoolExecutor(1, "zwire-replay") as pool:
+        future = pool.submit(next, batches, None)
+        found = future.result()
+        if found is not None:
+            begin(found)
+        while found is not None:
+            future = pool.submit(next, batches, None)
+            yield found
+            found = future.result()

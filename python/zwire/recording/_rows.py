@@ -1,0 +1,197 @@
+"""Batches of whatever columns become batches of the columns of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zwire.errors import RecordingError
+from zwire.spark import schema
+from zwire.typed import _codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    import pyarrow as pa
+
+COLUMNS = schema.SAMPLE.names
+
+_KINDS = {"put": 0, "del": 1, "delete": 1}
+_CONGESTION = {"drop": False, "block": True, "block_first": True}
+
+
+def arrow() -> Any:  # noqa: ANN401 - pyarrow
+    """Import pyarrow; without it the error names the extra."""
+    return _codec.library("pyarrow", "arrow")
+
+
+def conform(
+    batch: Any,  # noqa: ANN401 - whatever has the Arrow C interface
+    *,
+    columns: Iterable[str] | None = None,
+    recv_ts: datetime | None = None,
+) -> pa.RecordBatch:
+    """Give a batch the columns of samples, in their order and with their types.
+
+    Args:
+        batch: What has the Arrow C interface and a column ``key``. Columns are known by name, those of
+            ``schema.SAMPLE`` and those that ``recv_batch`` has: ``timestamp`` is ``ts``, ``congestion`` is
+            ``congestion_block``, and ``kind`` may be a text. What is not there is null, other columns are
+            left out; a row without a kind is a deletion where its payload is null.
+        columns: Which are wanted, all if left out.
+        recv_ts: When it was received, for a batch that has no such column.
+
+    Raises:
+        RecordingError: There is no key, or a column is nothing that can be read as its type.
+        ValueError: A column that is wanted is unknown.
+    """
+    pa = arrow()
+    batch = batch if isinstance(batch, pa.RecordBatch) else pa.record_batch(batch)
+    wanted = (schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)).arrow()
+    if batch.schema.equals(wanted):
+        return batch
+    if "key" not in batch.schema.names:
+        raise RecordingError(f"there is no column 'key' among {', '.join(batch.schema.names) or 'none'}")
+    made = [_column(batch, field, recv_ts) for field in wanted]
+    return pa.RecordBatch.from_arrays(made, schema=wanted)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field, recv_ts: datetime | None) -> pa.Array:
+    import pyarrow as pa
+
+    names = batch.schema.names
+    make = _MADE.get(field.name)
+    if make is not None and (found := make(batch)) is not None:
+        return found
+    if field.name in names:
+        return _cast(batch.column(field.name), field)
+    if field.name == "recv_ts" and recv_ts is not None:
+        return pa.repeat(pa.scalar(recv_ts, field.type), batch.num_rows)
+    return pa.nulls(batch.num_rows, field.type)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    import pyarrow as pa
+
+    if column.type == field.type:
+        return column
+    if pa.types.is_uint64(column.type) and pa.types.is_int64(field.type):
+        return column.view(field.type)  # the bits of a time stamp
+    try:
+        # What is finer than microseconds is cut.
+        return column.cast(field.type, safe=not pa.types.is_timestamp(column.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        problem = f"column {field.name!r} is {column.type} and cannot be read as {field.type}: {error}"
+        raise RecordingError(problem) from None
+
+
+def _kind(batch: pa.RecordBatch) -> pa.Array | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = batch.schema.names
+    implied = None
+    if "payload" in names:
+        implied = batch.column("payload").is_null().cast(pa.int8())
+    if "kind" not in names:
+        return implied
+    kind = batch.column("kind")
+    kind = _named(kind, _KINDS, pa.int8(), "kind") if _is_text(kind.type) else kind.cast(pa.int8())
+    return kind if implied is None or not kind.null_count else pc.coalesce(kind, implied)
+
+
+def _payload(batch: pa.RecordBatch) -> pa.Array | None:
+    """A deletion has none, whatever a subscriber has seen of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "payload" not in batch.schema.names:
+        return None
+    payload = _cast(batch.column("payload"), schema.SAMPLE.arrow().field("payload"))
+    kind = _kind(batch)
+    if kind is None or not pc.any(pc.not_equal(kind, 0)).as_py():
+        return payload
+    return pc.if_else(pc.equal(kind, 1), pa.scalar(None, payload.type), payload)
+
+
+def _congestion(batch: pa.RecordBatch) -> pa.Array | None:
+    import pyarrow as pa
+
+    names = batch.schema.names
+    if "congestion_block" in names or "congestion" not in names:
+        return None
+    return _named(batch.column("congestion"), _CONGESTION, pa.bool_(), "congestion")
+
+
+def _ts(batch: pa.RecordBatch) -> pa.Array | None:
+    names = batch.schema.names
+    if "ts" in names or "timestamp" not in names or _is_text(batch.column("timestamp").type):
+        return None
+    return _cast(batch.column("timestamp"), schema.SAMPLE.arrow().field("ts"))
+
+
+_MADE: dict[str, Callable[[pa.RecordBatch], pa.Array | None]] = {
+    "kind": _kind,
+    "payload": _payload,
+    "congestion_block": _congestion,
+    "ts": _ts,
+}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _named(column: pa.Array, values: dict[str, Any], kind: pa.DataType, name: str) -> pa.Array:
+    """Give the value of each of a few names."""
+    import pyarrow as pa
+
+    names, indices = unique(column)
+    unknown = [text for text in names if text is not None and text not in values]
+    if unknown:
+        raise RecordingError(f"column {name!r} has {unknown[0]!r}, which is none of {', '.join(values)}")
+    return pa.array([None if text is None else values[text] for text in names], kind).take(indices)
+
+
+def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
+    """Give the different texts of a column, and for each row the index of its own (null: null)."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    return column.dictionary.to_pylist(), column.indices
+
+
+def times(batch: pa.RecordBatch) -> pa.Array:
+    """When each row was recorded: microseconds since 1970, null where nothing says it.
+
+    That is ``recv_ts``, or else ``ts``.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pa.nulls(batch.num_rows, pa.int64())
+    for name in ("recv_ts", "ts"):
+        if found.null_count and name in batch.schema.names:
+            found = pc.coalesce(found, batch.column(name).cast(pa.int64()))
+    return found
+
+
+def rising(batch: pa.RecordBatch, last: int | None) -> pa.Array:
+    """The same without holes, never falling: when rows are due that are played in their order.
+
+    A row that nothing is said of goes with the one before it, and the first ones go with the first of
+    which something is said.
+    """
+    import pyarrow.compute as pc
+
+    found = times(batch)
+    if found.null_count:
+        found = pc.fill_null(pc.fill_null_forward(found), last or pc.min(found).as_py() or 0)
+    if last is not None:
+        found = pc.max_element_wise(found, last)
+    return pc.cumulative_max(found)
