@@ -16,6 +16,7 @@ from zwire.zenoh import (
     Sample,
     SampleKind,
     SourceInfo,
+    TimestampInstrumentationBuilder,
     ZBytes,
     ZenohId,
     open,
@@ -105,3 +106,31 @@ def test_a_large_payload_stays_where_it_was(session, received):
     assert sample.payload == content
     there, here = (np.frombuffer(part, "u1").ctypes.data for part in (content, sample.payload))
     assert there == here
+
+
+@pytest.mark.parametrize("stamp", [None, lambda context: str(context.whatami).encode()])
+def test_a_pickled_sample_keeps_its_stamps(stamp):
+    config = SessionConfig(mode="peer", listen=[], scouting=Scouting(multicast=False))
+    wanted = TimestampInstrumentationBuilder().set_send(True).set_receive(True).build()
+    with open(config, timestamp_callback=stamp) as session, session.declare_subscriber("a") as subscriber:
+        session.put("a", b"x", timestamp_instrumentation=wanted)
+        sample = subscriber.recv(timeout=10)
+        session.put("a", b"x")
+        plain = subscriber.recv(timeout=10)
+    stack = sample.timestamp_stack
+    assert [record.is_custom for record in stack.records] == [stamp is not None] * 2
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(sample, protocol))
+        assert again == sample != plain
+        for one in (again.timestamp_stack, pickle.loads(pickle.dumps(stack, protocol))):
+            assert repr(one) == repr(stack)
+            assert one.records == stack.records
+            assert one.instrumentation == wanted
+        assert pickle.loads(pickle.dumps(wanted, protocol)) == wanted
+        assert pickle.loads(pickle.dumps(stack.records, protocol)) == stack.records
+
+
+def test_a_sample_of_an_older_release_is_restored(received, session):
+    sample = received(session.put, "values/a", b"x")
+    restore, parts = sample.__reduce__()
+    assert restore(*parts[:9]) == sample

@@ -17,7 +17,7 @@ use std::collections::hash_map::DefaultHasher;
 use zwire_proto::zenoh::{
     Priority, Qos, ZenohId,
     session::{Sample, Stamps},
-    wire::SourceInfo,
+    wire::{SourceInfo, TsStack},
 };
 
 /// The id of a session, publisher, subscriber, queryable or querier.
@@ -129,7 +129,7 @@ impl PySample {
     pub(crate) fn arrived(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
         if sample.stamps.is_some() {
             let stack = stamps::arrived(py, sample.stamps.take());
-            sample.stamps = stack.map(|stack| Box::new(Stamps { stack, route: None, pending: None }));
+            sample.stamps = stack.map(|stack| Box::new(settled(stack)));
         }
         Self::new(py, sample)
     }
@@ -137,6 +137,11 @@ impl PySample {
     fn bytes(&self) -> &Bytes {
         &self.payload.get().0
     }
+}
+
+/// Stamps to which none is added any more.
+const fn settled(stack: TsStack) -> Stamps {
+    Stamps { stack, route: None, pending: None }
 }
 
 #[pymethods]
@@ -234,8 +239,9 @@ impl PySample {
         }
     }
 
-    /// Puts a sample together again; for pickle.
+    /// Puts a sample together again; for pickle. Older pickles have no stack.
     #[staticmethod]
+    #[pyo3(signature = (key, kind, payload, encoding, timestamp, qos, reliability, source, attachment, stack=None))]
     #[allow(clippy::too_many_arguments, reason = "the parts of a sample")]
     fn _restore(
         key: &PyKeyExpr,
@@ -247,6 +253,7 @@ impl PySample {
         reliability: PyReliability,
         source: Option<&Bound<'_, PyAny>>,
         attachment: Option<&Bound<'_, PyZBytes>>,
+        stack: Option<stamps::StackParts>,
     ) -> PyResult<Self> {
         let sample = Sample {
             key: key.0.clone(),
@@ -258,7 +265,7 @@ impl PySample {
             reliability: reliability.0,
             source_info: source_info(source)?.map(Box::new),
             attachment: attachment.map(|attachment| attachment.get().0.clone()),
-            stamps: None,
+            stamps: stack.map(|stack| Box::new(settled(stamps::of_parts(stack)))),
         };
         Self::new(payload.py(), sample)
     }
@@ -277,6 +284,7 @@ impl PySample {
             this.reliability(),
             this.source_info(),
             this.attachment(),
+            this.sample.stamps.as_deref().map(|stamps| stamps::parts(&stamps.stack)),
         );
         Ok((slf.get_type().getattr("_restore")?, parts))
     }

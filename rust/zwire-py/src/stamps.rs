@@ -13,7 +13,11 @@ use crate::{
     zid::PyZenohId,
 };
 use core::fmt::Write;
-use pyo3::{exceptions::PyTypeError, prelude::*, types::PyBytes};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyBytes, PyType},
+};
 use std::sync::Arc;
 use zwire_engine::Session as Engine;
 use zwire_proto::zenoh::{
@@ -149,6 +153,35 @@ pub(crate) fn shown(stack: Option<&TsStack>) -> Option<PyTimestampStack> {
     stack.cloned().map(PyTimestampStack)
 }
 
+/// A record or a stack as a pickle has it.
+pub(crate) type RecordParts = (u8, Vec<u8>);
+pub(crate) type StackParts = (u8, Vec<RecordParts>);
+
+fn record_parts(record: &TsRecord) -> RecordParts {
+    (record.flags, record.bytes.to_vec())
+}
+
+fn record_of((flags, bytes): RecordParts) -> TsRecord {
+    TsRecord { flags, bytes: bytes.into() }
+}
+
+/// For a pickle.
+pub(crate) fn parts(stack: &TsStack) -> StackParts {
+    (stack.flags, stack.records.iter().map(record_parts).collect())
+}
+
+/// Out of a pickle.
+pub(crate) fn of_parts((flags, records): StackParts) -> TsStack {
+    TsStack { flags, records: records.into_iter().map(record_of).collect() }
+}
+
+/// What `__reduce__` of a class with `_restore` gives.
+type Reduced<'py, P> = PyResult<(Bound<'py, PyAny>, (P,))>;
+
+fn reduced<P>(class: Bound<'_, PyType>, parts: P) -> Reduced<'_, P> {
+    Ok((class.getattr("_restore")?, (parts,)))
+}
+
 /// The node that a timestamp callback is called in.
 #[pyclass(module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct TimestampContext {
@@ -189,6 +222,15 @@ impl PyTimestampInstrumentation {
 
     fn __repr__(&self) -> String {
         format!("TimestampInstrumentation {{ conf_flags: {} }}", self.0)
+    }
+
+    #[staticmethod]
+    const fn _restore(flags: u8) -> Self {
+        Self(flags)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, u8> {
+        reduced(slf.get_type(), slf.get().0)
     }
 }
 
@@ -277,6 +319,15 @@ impl PyTimestampStackRecord {
         write_record(&mut text, &self.0);
         text + " }"
     }
+
+    #[staticmethod]
+    fn _restore(parts: RecordParts) -> Self {
+        Self(record_of(parts))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, RecordParts> {
+        reduced(slf.get_type(), record_parts(&slf.get().0))
+    }
 }
 
 /// When a message passed where, in the order in which it did. That of an answer goes on from that of its
@@ -303,5 +354,14 @@ impl PyTimestampStack {
         let instrumentation = self.instrumentation().__repr__();
         let records = records.join(", ");
         format!("TimestampStack {{ instrumentation: {instrumentation}, records: [{records}] }}")
+    }
+
+    #[staticmethod]
+    fn _restore(parts: StackParts) -> Self {
+        Self(of_parts(parts))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, StackParts> {
+        reduced(slf.get_type(), parts(&slf.get().0))
     }
 }
