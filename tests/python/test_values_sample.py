@@ -134,3 +134,27 @@ def test_a_sample_of_an_older_release_is_restored(received, session):
     sample = received(session.put, "values/a", b"x")
     restore, parts = sample.__reduce__()
     assert restore(*parts[:9]) == sample
+
+
+def test_replies_pickle(session):
+    wanted = TimestampInstrumentationBuilder().set_send(True).build()
+
+    def answer(query):
+        query.reply("q", b"yes")
+        query.reply_err("no", encoding="text/plain")
+
+    with session.declare_queryable("q", answer):
+        for stamps in (None, wanted):
+            replies = list(session.get("q", timeout=10, timestamp_instrumentation=stamps))
+            assert len(replies) == 2
+            for reply in replies:
+                again = pickle.loads(pickle.dumps(reply))
+                assert again.replier_id == reply.replier_id
+                assert again.ok == reply.ok
+                assert (again.err is None) == (reply.err is None)
+                assert again.result.payload == reply.result.payload
+                assert again.result.encoding == reply.result.encoding
+                assert repr(again.result.timestamp_stack) == repr(reply.result.timestamp_stack)
+    restore, _ = reply.__reduce__()
+    with pytest.raises(TypeError):
+        restore("no reply", None)

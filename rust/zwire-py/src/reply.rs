@@ -50,6 +50,21 @@ impl ReplyError {
     fn __repr__(&self) -> String {
         format!("ReplyError({:?})", String::from_utf8_lossy(&self.error.payload))
     }
+
+    /// For pickle.
+    #[staticmethod]
+    fn _restore(payload: &PyZBytes, encoding: &PyEncoding, stack: Option<stamps::StackParts>) -> Self {
+        let (payload, encoding) = (payload.0.clone(), encoding.0.clone());
+        Self { error: ProtoError { payload, encoding, stamps: None }, stack: stack.map(stamps::of_parts) }
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
+        let this = slf.get();
+        let parts = (this.payload(), this.encoding(), this.stack.as_ref().map(stamps::parts));
+        Ok((slf.get_type().getattr("_restore")?, parts))
+    }
 }
 
 /// An answer to a get: a sample or an error.
@@ -84,6 +99,23 @@ impl Reply {
     #[getter]
     fn replier_id(&self) -> Option<PyEntityGlobalId> {
         self.replier
+    }
+
+    /// For pickle.
+    #[staticmethod]
+    fn _restore(result: Bound<'_, PyAny>, replier: Option<&PyEntityGlobalId>) -> PyResult<Self> {
+        let ok = result.is_instance_of::<PySample>();
+        if !ok {
+            result.cast::<ReplyError>()?;
+        }
+        Ok(Self { result: result.unbind(), ok, replier: replier.copied() })
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
+        let this = slf.get();
+        Ok((slf.get_type().getattr("_restore")?, (this.result(slf.py()), this.replier)))
     }
 }
 
