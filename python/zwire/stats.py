@@ -164,6 +164,7 @@ SessionStats = TypedDict(
         "handler.replaced": int,
         "handler.queries_dropped": int,
         "handler.replies_dropped": int,
+        "handler.errors": int,
         "gets.open": int,
         "queries.open": int,
         "drops": int,
@@ -253,6 +254,7 @@ SESSION: dict[str, Stat] = {
     "handler.replaced": _messages("Samples whose place in a queue a newer one of the same key took."),
     "handler.queries_dropped": _messages("Queries that found the queue of their queryable full."),
     "handler.replies_dropped": _messages("Replies that found the queue of their get full."),
+    "handler.errors": Stat("counter", "calls", "Calls of callbacks that have raised."),
     "gets.open": Stat("gauge", "gets", "Gets of this session that are not over."),
     "queries.open": Stat("gauge", "queries", "Queries of others that this session has not finished."),
     "drops": _messages(

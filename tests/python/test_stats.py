@@ -1,12 +1,14 @@
 """What `stats()` gives: complete, typed, described, and true."""
 
+import asyncio
 import time
 import types
 import typing
 
+from loops import ALONE
 from nodes import client, eventually
-from zwire import stats, zenoh, zmtp, zre
-from zwire.zenoh.handlers import Channel, LatestChannel
+from zwire import aio, stats, zenoh, zmtp, zre
+from zwire.zenoh.handlers import BatchCallback, Callback, Channel, LatestChannel
 
 PATIENCE = 10
 BLOCK = zenoh.CongestionControl.BLOCK
@@ -169,6 +171,41 @@ def test_gets_and_queries_are_open_until_they_are_answered(hub, session):
     assert len(list(replies)) == 1
     assert session.stats()["gets.open"] == 0
     assert hub.stats()["queries.open"] == 0
+
+
+def test_errors_of_callbacks_are_counted(hub, session, monkeypatch):
+    monkeypatch.setattr("sys.unraisablehook", lambda what: None)
+
+    def fail(_):
+        raise LookupError
+
+    subscriber = session.declare_subscriber("k", fail)
+    session.declare_subscriber("k", BatchCallback(fail, on_error=fail))
+    session.declare_queryable("q", fail)
+    session.put("k", "x")
+    assert list(session.get("q", timeout=PATIENCE)) == []
+    hub.declare_queryable("r", lambda query: query.reply("r", "x")).wait_ready(PATIENCE)
+    session.get("r", Callback(fail), timeout=PATIENCE)
+    eventually(lambda: session.stats()["handler.errors"] == 4)
+    assert subscriber.errors == 1
+    subscriber.undeclare()
+    session.close()
+    assert session.stats()["handler.errors"] == 4
+    assert hub.stats()["handler.errors"] == 0
+
+
+def test_errors_of_callbacks_in_event_loops_are_counted():
+    async def fail(_):
+        raise LookupError
+
+    async def run():
+        async with aio.open(ALONE) as session:
+            serving = session.declare_queryable("q", aio.Callback(fail, on_error=lambda error: None))
+            assert await session.get("q", timeout=PATIENCE) == []
+            await serving.undeclare()
+            return session.share().stats()["handler.errors"]
+
+    assert asyncio.run(run()) == 1
 
 
 def test_a_closed_session_still_says_what_it_has_counted(hub):

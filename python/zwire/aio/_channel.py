@@ -368,6 +368,7 @@ class Server(Generic[T]):
 
     def _report(self, error: BaseException) -> None:
         self.errors += 1
+        self._handler._inbox.count_error()  # noqa: SLF001 - of the same file
         if self._callback.on_error is None:
             self._reactor.report(f"exception in {self._callback.callback!r}", error)
             return

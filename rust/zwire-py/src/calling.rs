@@ -47,6 +47,8 @@ pub(crate) struct Group {
     changed: Condvar,
     /// No more calls are to be made.
     cancelled: AtomicBool,
+    /// How often one of them has raised.
+    errors: AtomicU64,
 }
 
 #[derive(Default)]
@@ -94,6 +96,16 @@ impl Group {
             self.count(|counts| counts.closing -= 1);
         }
         left
+    }
+
+    /// How often a callback of the session has raised.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// One has raised.
+    pub(crate) fn count_error(&self) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -219,6 +231,7 @@ impl Called {
     ) -> Option<R> {
         let result = result.map_err(|error| {
             life.errors.fetch_add(1, Ordering::Relaxed);
+            life.group.count_error();
             self.tell(py, error);
         });
         let how = if result.is_ok() { End::Returned } else { End::Raised };

@@ -421,7 +421,7 @@ pub(crate) struct Handler {
     pub(crate) channel: Arc<dyn Source>,
     pub(crate) birth: Birth,
     /// The session that fills it.
-    session: Option<Weak<SessionRef>>,
+    pub(crate) session: Option<Weak<SessionRef>>,
     /// How the get ended whose replies these are.
     end: Option<Arc<OnceLock<GetEnd>>>,
     turns: Turns,

@@ -3,10 +3,11 @@
 use crate::{
     errors,
     handlers::{Handler, Source},
+    session::SessionRef,
     waking::{Door, Wakeups},
 };
 use pyo3::{exceptions::PyStopAsyncIteration, prelude::*};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use zwire_engine::runtime::Birth;
 
 /// A channel as an event loop reads it: nothing in it waits.
@@ -15,6 +16,7 @@ pub(crate) struct Inbox {
     channel: Arc<dyn Source>,
     birth: Birth,
     door: Door,
+    session: Option<Weak<SessionRef>>,
 }
 
 #[pymethods]
@@ -22,7 +24,12 @@ impl Inbox {
     #[new]
     fn new(handler: &Bound<'_, Handler>) -> Self {
         let handler = handler.get();
-        Self { channel: handler.channel.clone(), birth: handler.birth, door: Door::default() }
+        Self {
+            channel: handler.channel.clone(),
+            birth: handler.birth,
+            door: Door::default(),
+            session: handler.session.clone(),
+        }
     }
 
     /// The next item, or None if there is none right now; `StopAsyncIteration` if there never will be.
@@ -31,6 +38,13 @@ impl Inbox {
         match self.channel.try_recv(py)? {
             Ok(item) => Ok(item),
             Err(_) => Err(PyStopAsyncIteration::new_err(())),
+        }
+    }
+
+    /// A callback that takes from here has raised: `Session.stats` counts that.
+    fn count_error(&self) {
+        if let Some(session) = self.session.as_ref().and_then(Weak::upgrade) {
+            session.callbacks.count_error();
         }
     }
 

@@ -340,7 +340,7 @@ impl Session {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
         let engine = self.0.look(py)?;
         let report = py.detach(|| engine.report());
-        crate::stats::session(py, &report)
+        crate::stats::session(py, &report, self.0.0.callbacks.errors())
     }
 
     /// The endpoints on which this node listens, as `tcp/address:port`.

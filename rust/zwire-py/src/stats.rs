@@ -21,11 +21,13 @@ const fn word(priority: Priority) -> &'static str {
     }
 }
 
-pub(crate) fn session<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+/// That of the engine, and how often callbacks have raised, of which it knows nothing.
+pub(crate) fn session<'py>(py: Python<'py>, report: &Report, errors: u64) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in &report.counters {
         dict.set_item(name, value)?;
     }
+    dict.set_item("handler.errors", errors)?;
     dict.set_item("drops.per_second", report.drop_rate)?;
     dict.set_item("drops.seconds", report.drop_rate_seconds)?;
     let links = report.links.iter().map(|found| link(py, found)).collect::<PyResult<Vec<_>>>()?;
