@@ -1,14 +1,15 @@
 """The end of a session: whom it waits for, who hears of it, and what is left to use afterwards."""
 
+import contextlib
 import threading
 import time
 
 import pyarrow as pa
 import pytest
 
-from nodes import opened
+from nodes import eventually, opened, router
 from zwire import zenoh
-from zwire.errors import SessionClosed, UsageError
+from zwire.errors import SessionClosed, TransportError, UsageError
 from zwire.zenoh.handlers import BatchCallback, Callback
 
 PATIENCE = 10.0
@@ -233,6 +234,30 @@ def test_a_callback_that_closes_is_not_called_again():
     entered.set()
     assert ended.wait(PATIENCE)
     assert len(calls) == 1
+
+
+def test_whoever_connects_meanwhile_is_not_kept():
+    """A link that is made while the session closes is no link of it: its other end hears of that."""
+    for _ in range(5):
+        hub, found, first = router(), [], threading.Event()
+        endpoints = hub.listening()
+
+        def connect(endpoints=endpoints, found=found, first=first):
+            # It may be closed already, or in the middle of a handshake.
+            with contextlib.suppress(TransportError):
+                found.append(opened("client", connect=endpoints, connect__timeout_ms=0))
+            first.set()
+
+        threads = [threading.Thread(target=connect) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        assert first.wait(PATIENCE)
+        hub.close()
+        for thread in threads:
+            thread.join(PATIENCE)
+        for session in found:
+            eventually(lambda session=session: not session.info.links())
+            session.close()
 
 
 def test_threads_that_close_at_once_return_together(session):

@@ -126,8 +126,12 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     let mut effects = Effects::default();
     let info = Arc::new(LinkInfo::of(&link));
     let face = shared.with_core(&mut effects, |core, now, _| {
+        if shared.is_closed() {
+            // It has said goodbye to all links that it knew.
+            return None;
+        }
         core.connectivity.up(info.clone());
-        match &mut core.side {
+        Some(match &mut core.side {
             Side::Client(slot) => {
                 *slot = Some(link.clone());
                 core.api.handle_link_up(now, remote);
@@ -139,8 +143,13 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
                 side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
                 face
             }
-        }
+        })
     });
+    let Some(face) = face else {
+        link.finish(CloseReason::GENERIC);
+        link.close();
+        return Err(io::Error::new(io::ErrorKind::NotConnected, "the session is closed"));
+    };
     tracing::info!(
         peer = link.peer, zid = %remote.zid, whatami = %remote.whatami, local = link.local,
         "connected"
