@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import zwire.log
-from nodes import client
+from nodes import client, eventually, router
 from zwire import cli
 from zwire.cli import zre as zre_commands
 
@@ -227,6 +227,35 @@ def test_a_filter_that_fails_costs_one_record(heard, hub, capsys):
         logger.removeFilter(fails)
     assert "RuntimeError: filter" in capsys.readouterr().err
     assert heard.having("connected: peer") == heard.having("disconnected: peer")
+
+
+def test_links_of_a_session_that_closes_are_told_of(heard):
+    """At both ends, once each, whoever closes."""
+
+    def ended(words="disconnected"):
+        return [(record.zid, record.reason) for record in heard.having(words)]
+
+    with router() as hub:
+        with client(hub) as session:
+            here, there = str(session.zid()), str(hub.zid())
+            eventually(hub.info.links)
+        heard.wait("disconnected", 2)
+        heard.wait(f"session closed: zid={here}")
+        assert sorted(ended()) == sorted([(there, "closed"), (here, "closed-by-peer")])
+        told = [r.getMessage() for r in heard.records]
+        own = next(n for n, text in enumerate(told) if text.startswith("disconnected") and there in text)
+        assert own < told.index(f"session closed: zid={here}")
+        heard.records.clear()
+        sessions = [client(hub), client(hub)]
+        eventually(lambda: len(hub.info.links()) == 2)
+    lost = "the connection is lost"
+    heard.wait("disconnected", 2)
+    heard.wait(lost, 2)
+    for session in sessions:
+        session.close()
+    heard.wait("session closed", 3)
+    assert sorted(ended()) == sorted((str(session.zid()), "closed") for session in sessions)
+    assert ended(lost) == [(there, "closed-by-peer")] * 2
 
 
 def test_a_handler_may_publish_what_it_hears(heard, hub):

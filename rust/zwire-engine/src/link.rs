@@ -225,6 +225,8 @@ pub struct Link {
     closed: AtomicBool,
     close_wake: Notify,
     end: OnceLock<LinkEnd>,
+    /// The log has heard of it.
+    end_told: AtomicBool,
     tap: Option<TappedConnection>,
     /// Set before the first message.
     guard: OnceLock<Guard>,
@@ -297,6 +299,7 @@ impl Link {
             closed: AtomicBool::new(false),
             close_wake: Notify::new(),
             end: OnceLock::new(),
+            end_told: AtomicBool::new(false),
             tap,
             guard: OnceLock::new(),
         }))
@@ -775,8 +778,11 @@ impl Link {
         self.end.get().cloned().unwrap_or(LinkEnd::Closed)
     }
 
-    /// Tells the log that the link has ended; `missed`, if it was the only one of a session that goes on.
+    /// Tells the log that the link has ended, once; `missed`, if it was the only one of a session that goes on.
     pub(crate) fn tell_end(&self, missed: bool) {
+        if self.end_told.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let (end, zid) = (self.end(), self.params.remote.zid);
         if missed && end != LinkEnd::Closed && !crate::log::is_leaving() {
             tracing::warn!(

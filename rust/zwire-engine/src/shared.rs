@@ -482,6 +482,10 @@ impl Shared {
         }
         for link in &links {
             link.close();
+            if !link.is_group() {
+                // Who reads from it has no time to say so.
+                link.tell_end(false);
+            }
         }
         tracing::info!(zid = %self.zid, "session closed");
         // Where it has listened stays known.
