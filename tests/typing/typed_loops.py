@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import assert_type
 
 from zwire import aio, typed, zenoh
+from zwire.aio import ext
 from zwire.aio import typed as loops
 from zwire.errors import PayloadError, QueryError
 
@@ -21,6 +22,8 @@ async def publishing(session: aio.Session) -> None:
         await publisher.put(Position(1.0))
         await publisher.put("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await loops.put(session, "a", Position(1.0), priority=zenoh.Priority.DATA)
+    advanced = ext.declare_advanced_publisher(session, "a")
+    assert_type(loops.Publisher.over(advanced, Position), loops.Publisher[Position])
     typed.publisher(session, "a", Position)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -44,6 +47,8 @@ async def subscribing(session: aio.Session) -> None:
         loops.subscriber(session, "a", Position, aio.Callback(show, concurrency=2)),
         loops.Subscription[Position],
     )
+    advanced = ext.declare_advanced_subscriber(session, "a")
+    assert_type(loops.Subscriber.over(advanced, Position), loops.Subscriber[Position])
     loops.subscriber(session, "a", int, show)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 

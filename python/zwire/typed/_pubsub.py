@@ -32,6 +32,7 @@ __all__ = [
     "Subscriber",
     "Subscription",
     "Taking",
+    "given",
     "publisher",
     "put",
     "subscriber",
@@ -109,7 +110,7 @@ class Publisher(Declared, Publishing[T]):
             ZwireError: What ``zenoh.Publisher.put`` raises.
         """
         payload = self._writer.write(value, self._declared.key_expr)
-        options = _given(attachment, timestamp, source_info)
+        options = given(attachment, timestamp, source_info)
         self._declared.put(payload, encoding=self._writer.encoding, **options)
 
     def delete(
@@ -120,7 +121,7 @@ class Publisher(Declared, Publishing[T]):
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
         """Publish that there is no value any more."""
-        self._declared.delete(**_given(attachment, timestamp, source_info))
+        self._declared.delete(**given(attachment, timestamp, source_info))
 
     @property
     def raw(self) -> AnyPublisher:
@@ -132,7 +133,7 @@ class Publisher(Declared, Publishing[T]):
         self._declared.wait_matching(n, timeout)
 
 
-def _given(
+def given(
     attachment: Buffer | str | None, timestamp: zenoh.Timestamp | None, source_info: zenoh.SourceInfo | None
 ) -> dict[str, Any]:
     """Give the options that there are: not every publisher takes all of them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from zwire import aio
 from zwire.aio._loops import deadline, left
 from zwire.aio.typed._declared import Declared, Items
 from zwire.typed._handling import wrap
-from zwire.typed._pubsub import Message, Publishing, Reading, Taking, value_of
+from zwire.typed._pubsub import Message, Publishing, Reading, Taking, given, value_of
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, Unpack
 
     from zwire import zenoh
+    from zwire.aio import ext
     from zwire.typed import Codec, Registry
     from zwire.typed._handling import AnyChannel
     from zwire.typed._options import PublisherOptions, PutOptions, SubscriberOptions
@@ -26,17 +27,34 @@ if TYPE_CHECKING:
 __all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
 
 T = TypeVar("T")
+V = TypeVar("V")
+
+if TYPE_CHECKING:
+    AnyPublisher: TypeAlias = aio.Publisher | ext.AdvancedPublisher
+    AnySubscriber: TypeAlias = aio.Subscriber | ext.AdvancedSubscriber
 
 
 class Publisher(Declared, Publishing[T]):
     """Publishes values of one model on one key; made by :func:`publisher`."""
 
-    _declared: aio.Publisher
+    _declared: AnyPublisher
 
-    def __init__(self, raw: aio.Publisher, writer: Writer[T]) -> None:
+    def __init__(self, raw: AnyPublisher, writer: Writer[T]) -> None:
         """Write what goes through a declared publisher."""
         self._declared = raw
         self._writer = writer
+
+    @staticmethod
+    def over(
+        raw: AnyPublisher,
+        model: type[V],
+        codec: Codec | str | None = None,
+        *,
+        schema: str | None = None,
+        registry: Registry | None = None,
+    ) -> Publisher[V]:
+        """Publish values through a publisher that is declared already; see ``zwire.typed.Publisher.over``."""
+        return Publisher(raw, Writer(model, codec, schema, registry))
 
     async def put(
         self,
@@ -52,13 +70,9 @@ class Publisher(Declared, Publishing[T]):
             PayloadError: It, or a part of it, has no form; nothing was published.
             ZwireError: What ``aio.Publisher.put`` raises.
         """
-        await self._declared.put(
-            self._writer.write(value, self._declared.key_expr),
-            encoding=self._writer.encoding,
-            attachment=attachment,
-            timestamp=timestamp,
-            source_info=source_info,
-        )
+        payload = self._writer.write(value, self._declared.key_expr)
+        options = given(attachment, timestamp, source_info)
+        await self._declared.put(payload, encoding=self._writer.encoding, **options)
 
     async def delete(
         self,
@@ -68,10 +82,10 @@ class Publisher(Declared, Publishing[T]):
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
         """Publish that there is no value any more."""
-        await self._declared.delete(attachment=attachment, timestamp=timestamp, source_info=source_info)
+        await self._declared.delete(**given(attachment, timestamp, source_info))
 
     @property
-    def raw(self) -> aio.Publisher:
+    def raw(self) -> AnyPublisher:
         """The publisher of payloads that this one goes through."""
         return self._declared
 
@@ -83,10 +97,10 @@ class Publisher(Declared, Publishing[T]):
 class Subscription(Declared, Reading[T]):
     """A declared subscriber whose values go to a callback; made by :func:`subscriber`."""
 
-    _declared: aio.Subscriber
+    _declared: AnySubscriber
 
     @property
-    def raw(self) -> aio.Subscriber:
+    def raw(self) -> AnySubscriber:
         """The subscriber to samples that this one goes through."""
         return self._declared
 
@@ -101,6 +115,21 @@ class Subscriber(Subscription[T], Taking[T]):
     Iterating gives messages until it is undeclared or its session closes. Whoever is cancelled has taken
     nothing.
     """
+
+    @staticmethod
+    def over(
+        raw: AnySubscriber,
+        model: type[V],
+        *,
+        codec: Codec | str | None = None,
+        schema: str | None = None,
+        on_error: Callable[[Message[V]], object] | None = None,
+        registry: Registry | None = None,
+    ) -> Subscriber[V]:
+        """Read what comes to a subscriber that is declared already; see ``zwire.typed.Subscriber.over``."""
+        made: Subscriber[V] = Subscriber(Reader(model, codec, schema, registry), on_error)
+        made._declared = raw
+        return made
 
     async def recv(self, timeout: float | None = None) -> Message[T]:
         """Wait for a message.
