@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import threading
+from typing import TYPE_CHECKING, Any, Self, cast
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Declared"]
+    from zwire import zenoh
+
+__all__ = ["Counting", "Declared", "Keyed"]
+
+
+class Keyed:
+    """What is declared on a key expression, in either interface."""
+
+    _declared: Any
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return cast("zenoh.KeyExpr", self._declared.key_expr)
+
+
+class Counting(Keyed):
+    """What reads payloads, and counts those that are no values."""
+
+    def __init__(self) -> None:
+        """Begin to count."""
+        self._failed = 0
+        # Callbacks may run in several threads.
+        self._lock = threading.Lock()
+
+    @property
+    def failed(self) -> int:
+        """Payloads so far that were no values of the model."""
+        return self._failed
+
+    def _count_failure(self) -> None:
+        with self._lock:
+            self._failed += 1
 
 
 class Declared:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
-from zwire.typed._declared import Declared
+from zwire.typed._declared import Counting, Declared, Keyed
 from zwire.typed._handling import LEFT_OUT, Items, first, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
@@ -47,16 +46,10 @@ if TYPE_CHECKING:
     AnySubscriber: TypeAlias = zenoh.Subscriber[Any] | ext.AdvancedSubscriber[Any]
 
 
-class Publishing(Generic[T]):
+class Publishing(Keyed, Generic[T]):
     """What publishes values of one model on one key."""
 
-    _declared: Any
     _writer: Writer[T]
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key."""
-        return cast("zenoh.KeyExpr", self._declared.key_expr)
 
     @property
     def encoding(self) -> zenoh.Encoding:
@@ -200,32 +193,19 @@ def value_of(message: Message[T]) -> T:
     return value
 
 
-class Reading(Generic[T]):
+class Reading(Counting, Generic[T]):
     """Makes messages of samples, and counts those that are none."""
-
-    _declared: Any
 
     def __init__(self, reader: Reader[T], on_error: Callable[[Message[T]], object] | None) -> None:
         """Read samples of what is yet to be declared."""
+        super().__init__()
         self._reader = reader
         self._on_error = on_error
-        self._failed = 0
-        self._lock = threading.Lock()
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return cast("zenoh.KeyExpr", self._declared.key_expr)
 
     @property
     def dropped(self) -> int:
         """Samples so far that found the queue full."""
         return cast("int", self._declared.dropped)
-
-    @property
-    def failed(self) -> int:
-        """Payloads so far that were no values of the model."""
-        return self._failed
 
     def _message(self, sample: zenoh.Sample) -> Message[T] | None:
         """Read a sample; ``None`` if it went to ``on_error``."""
@@ -234,8 +214,7 @@ class Reading(Generic[T]):
         try:
             return Message(sample, self._reader.read(sample.payload, sample.encoding, sample.key_expr), None)
         except PayloadError as error:
-            with self._lock:
-                self._failed += 1
+            self._count_failure()
             message: Message[T] = Message(sample, None, error)
         if self._on_error is None:
             return message

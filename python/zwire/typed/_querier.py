@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, QueryError, UsageError
-from zwire.typed._declared import Declared
+from zwire.typed._declared import Declared, Keyed
 from zwire.typed._handling import only_blocking
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
@@ -116,21 +116,14 @@ def question(
     return writer.write(value, selector), writer.encoding
 
 
-class Asking(Generic[Q, R]):
+class Asking(Keyed, Generic[Q, R]):
     """What asks one key expression with values of one model for values of another."""
-
-    _declared: Any
 
     def __init__(self, raw: Any, writer: Writer[Q] | None, reader: Reader[R]) -> None:  # noqa: ANN401
         """Ask through a declared querier, of either interface."""
         self._declared = raw
         self._writer = writer
         self._reader = reader
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return cast("zenoh.KeyExpr", self._declared.key_expr)
 
     @property
     def matching_status(self) -> zenoh.MatchingStatus:

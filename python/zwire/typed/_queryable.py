@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, UsageError
-from zwire.typed._declared import Declared
+from zwire.typed._declared import Counting, Declared
 from zwire.typed._handling import LEFT_OUT, Items, first, only_blocking, wrap
 from zwire.typed._values import Reader, Writer
 
@@ -135,10 +134,8 @@ class Query(Asked[Q, R]):
         self.raw.reply_err(text, encoding="text/plain")
 
 
-class Answering(Generic[Q, R]):
+class Answering(Counting, Generic[Q, R]):
     """Makes questions of queries, and counts those that are none."""
-
-    _declared: Any
 
     def __init__(
         self,
@@ -147,21 +144,10 @@ class Answering(Generic[Q, R]):
         on_error: Callable[[Any], object] | None,
     ) -> None:
         """Read queries of what is yet to be declared."""
+        super().__init__()
         self._reader = reader
         self._writer = writer
         self._on_error = on_error
-        self._failed = 0
-        self._lock = threading.Lock()
-
-    @property
-    def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression."""
-        return cast("zenoh.KeyExpr", self._declared.key_expr)
-
-    @property
-    def failed(self) -> int:
-        """Queries so far whose payloads were no values of the model."""
-        return self._failed
 
     def _read(self, raw: Any) -> tuple[Q | None, PayloadError | None]:  # noqa: ANN401
         if self._reader is None:
@@ -173,8 +159,7 @@ class Answering(Generic[Q, R]):
             problem = PayloadError(f"{key}: asked without a value", key=str(key))
         except PayloadError as error:
             problem = error
-        with self._lock:
-            self._failed += 1
+        self._count_failure()
         return None, problem
 
 
