@@ -106,7 +106,7 @@ class Spooler:
             segment_bytes=segment_bytes,
             segment_seconds=segment_seconds,
         )
-        self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         self._own = session is None
         if session is None:
             opened = zenoh.Config(config)
