@@ -198,7 +198,7 @@ def test_a_peer_that_takes_nothing_ends_the_job(spark, endpoint, stopped):
     stop()
     begin = time.monotonic()
     with pytest.raises(PythonException, match=r"RowError|LinkClosed|ConnectError"):
-        sink(numbered(spark, 40_000, size=1000), dead, **bounds).save()
+        sink(numbered(spark, 20_000, 1, size=1000), dead, **bounds).save()
     assert time.monotonic() - begin < 30
     sink(warm, endpoint).save()
 
