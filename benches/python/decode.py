@@ -42,9 +42,13 @@ def bulk() -> bytes:
 
 def zre() -> bytes:
     """The captures of ZRE and ZMTP as one file, each many times, between other addresses each time."""
-    files = [gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) for name in ZRE]
+    return many(*(gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) for name in ZRE))
+
+
+def many(*files: bytes, copies: int = TIMES) -> bytes:
+    """Captures as one file, each many times, between other addresses each time."""
     out = [files[0][:24]]
-    for copy in range(TIMES):
+    for copy in range(copies):
         for file in map(bytearray, files):
             at = 24
             while at < len(file):
