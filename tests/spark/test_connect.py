@@ -45,6 +45,20 @@ for decoded in (zs.decode(listed, "path"), zs.decode(contents, "content")):
     assert kinds == {"put", "del", "err"}, kinds
     assert len(rows) == 181, len(rows)
     assert {row.file for row in rows} == {"file:" + capture}
+frame = spark.read.format("zwire.pcap").load(capture)
+assert frame.count() == 181 and frame.columns == [*zs.schema.DECODE.names]
+replies = spark.read.format("zwire").options(endpoints=endpoint, selector="twice/7", columns="payload,error")
+replies = zs.ros2(replies.load().selectExpr("'3/a/b::msg::dds_::C_/RIHS01_0f' as key", "payload"))
+(row,) = zs.decode_payload(replies, "n int", format="json").collect()
+assert (row.ros_topic, row.ros_type) == ("/a", "b/msg/C"), row
+assert row.error == "json: map expected, not int", row
+try:
+    spark.read.format("zwire").option("selektor", "a").load().collect()
+except Exception as error:
+    assert "did you mean 'selector'" in str(error), error
+else:
+    raise AssertionError("an unknown option was taken")
+assert "zwire.pcap" in zs.register(spark)
 sink = spark.range(500).selectExpr("'written/n' as key", "cast(id as string) as payload")
 sink.write.format("zwire").mode("append").save(endpoints=endpoint, idempotence="attachment")
 stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()

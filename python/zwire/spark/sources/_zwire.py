@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from zwire.errors import ConfigError
-from zwire.spark.sources._options import is_set
+from zwire.spark.sources._options import Options, is_set
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
@@ -56,4 +56,8 @@ class ZwireDataSource(DataSource):
         return _sink.stream_writer(self.options, schema, overwrite=overwrite)
 
     def _undecided(self) -> ConfigError:
+        from zwire.spark.sources import _get
+
+        # The option that would decide may be there, and misspelt.
+        Options(NAME, self.options, _get.KNOWN)
         return ConfigError(f"{NAME}: give selector (or selectors) to say what is read", path="selector")
