@@ -197,7 +197,16 @@ class Config:
     @classmethod
     def from_env(cls) -> Self: ...
     @classmethod
-    def from_file(cls, path: str | PathLike[str]) -> Self: ...
+    def from_file(cls, path: str | PathLike[str]) -> Self:
+        """Make one of a file: JSON5 (``.json5``, ``.json``) or YAML (``.yaml``, ``.yml``).
+
+        YAML is read as eclipse-zenoh does: one document, the core schema of YAML 1.2 and binary numbers,
+        aliases but no merge keys. A key that is a text takes what looks like a number as it is written.
+
+        Raises:
+            ConfigError: It cannot be read, or something in it is wrong; the message has line and column, or
+                the path of the key.
+        """
     @classmethod
     def from_json5(cls, json: str) -> Self: ...
     @classmethod

@@ -152,11 +152,6 @@ VALUES = {
                 '\'{"endpoints":[],"timeout_ms":null,…',
             ),
             ('Config().get_json("")', ERROR, '\'{"id":null,…'),
-            (
-                'f = FILE.with_suffix(".yaml"); f.write_text("id: a"); Config.from_file(f).get_json("id")',
-                "'\"a\"'",
-                ERROR,
-            ),
         ],
     ),
 }

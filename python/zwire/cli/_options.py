@@ -63,7 +63,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
         default=mode,
         help=f"role of this node (default: {mode or 'client, or peer with --listen'})",
     )
-    group.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration as JSON5")
+    group.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration as JSON5 or YAML")
     group.add_argument(
         "--cfg",
         metavar="KEY:VALUE",

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="names, patterns, addresses or networks of interfaces, separated by commas (default: all)",
     )
     parser.add_argument("--address", metavar="GROUP:PORT", help="default: 224.0.0.224:7446")
-    parser.add_argument("-c", "--config", metavar="FILE", help="configuration as JSON5")
+    parser.add_argument("-c", "--config", metavar="FILE", help="configuration as JSON5 or YAML")
 
 
 def run(args: argparse.Namespace) -> int:

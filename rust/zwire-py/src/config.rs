@@ -83,7 +83,7 @@ impl PyConfig {
         checked(cls.py(), Config::from_env()).map(Self::of)
     }
 
-    /// The defaults, overridden by a `.json5` or `.json` file.
+    /// The defaults, overridden by a file: JSON5 (`.json5`, `.json`) or YAML (`.yaml`, `.yml`).
     ///
     /// Raises:
     ///     ConfigError: It cannot be read, or something in it is wrong.

@@ -11,7 +11,7 @@ use super::endpoint::EndpointError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The text is not JSON5. Line and column count from 1.
+    /// The text is not JSON5, or not YAML. Line and column count from 1.
     #[error("line {line} column {column}: {problem}")]
     Syntax {
         /// Line of the first character that does not fit.
@@ -84,7 +84,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A file whose extension names no format that is read here.
-    #[error("{}: the extension must be json5 or json", file.display())]
+    #[error("{}: the extension must be json5, json, yaml or yml", file.display())]
     FileFormat {
         /// The file.
         file: PathBuf,

@@ -23,6 +23,7 @@ mod tls;
 mod tree;
 mod typed;
 mod values;
+mod yaml;
 
 pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
 pub use error::ConfigError;

@@ -587,10 +587,16 @@ fn files_are_read_by_extension() {
     let folder = Folder::new("files");
     let json5 = folder.file("a.json5", "{mode: 'client'}");
     let json = folder.file("a.JSON", r#"{"mode": "client"}"#);
-    for file in [&json5, &json] {
+    let yaml = folder.file("a.yaml", "mode: client");
+    let yml = folder.file("a.yml", "# a comment\nmode: 'client'\nconnect/timeout_ms: 9");
+    for file in [&json5, &json, &yaml, &yml] {
         assert_eq!(Config::from_file(file).unwrap().mode(), WhatAmI::Client);
     }
-    for name in ["a.yaml", "a.toml", "a"] {
+    let error = Config::from_file(folder.file("bad.yaml", "mode: client\nmod: 1")).unwrap_err();
+    assert!(error.to_string().contains("bad.yaml") && error.path() == Some("mod"), "{error}");
+    let error = Config::from_file(folder.file("worse.yaml", "mode: ]")).unwrap_err();
+    assert!(matches!(error.innermost(), ConfigError::Syntax { line: 1, .. }), "{error}");
+    for name in ["a.toml", "a"] {
         let file = folder.file(name, "mode: client");
         assert!(matches!(Config::from_file(file), Err(ConfigError::FileFormat { .. })), "{name}");
     }

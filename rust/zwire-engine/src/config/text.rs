@@ -16,7 +16,7 @@ pub(super) const MAX_TEXT: usize = 4 << 20;
 
 /// Deepest nesting. The deepest key has seven levels; what is free-form gets room. The parser
 /// recurses, so that without a bound a text of brackets would overflow the stack.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// Parses a whole text.
 pub(super) fn parse(text: &str) -> Result<Value, ConfigError> {

@@ -9,7 +9,7 @@ use super::{
     ConfigError, KEYS, Key, NOT_ACTED_ON,
     keys::{self, Place, below},
     nearest::nearest_path,
-    text, values,
+    text, values, yaml,
 };
 
 /// Environment variable with the name of a configuration file, shared with the reference.
@@ -56,7 +56,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The defaults, overridden by a `.json5` or `.json` file.
+    /// The defaults, overridden by a file: JSON5 (`.json5`, `.json`) or YAML (`.yaml`, `.yml`).
     ///
     /// # Errors
     /// The file cannot be read, has another extension, or its content is wrong.
@@ -89,11 +89,13 @@ impl Config {
 
     fn merge_file(&mut self, file: &Path) -> Result<(), ConfigError> {
         let extension = file.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        if !matches!(extension.as_deref(), Some("json5" | "json")) {
-            return Err(ConfigError::FileFormat { file: file.to_owned() });
-        }
+        let parse = match extension.as_deref() {
+            Some("json5" | "json") => text::parse,
+            Some("yaml" | "yml") => yaml::parse,
+            _ => return Err(ConfigError::FileFormat { file: file.to_owned() }),
+        };
         let text = read(file, text::MAX_TEXT as u64)?;
-        text::parse(&text)
+        parse(&text)
             .and_then(|value| self.merge("", value))
             .map_err(|e| ConfigError::InFile { file: file.to_owned(), source: Box::new(e) })
     }
