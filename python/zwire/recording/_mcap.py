@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from zwire.errors import RecordingError
 from zwire.recording._rows import COLUMNS, arrow
@@ -78,23 +77,18 @@ def read(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     rows = _Rows(wanted)
     with source.path.open("rb") as opened:
         file = _Whole(opened)
-        messages = _messages(file)  # type: ignore[arg-type]  # what readers call of a file
-        while True:
-            try:
-                with _words():
-                    found = next(messages, None)
-            except RecordingError:
-                # What is whole of a file that is cut off comes before its error.
-                if rows.count:
+        try:
+            for found in _said(_messages(file)):  # type: ignore[arg-type]  # what readers call of a file
+                rows.add(*found)
+                if len(rows.messages) >= AT_ONCE or rows.size >= _BYTES:
                     yield rows.batch()
-                raise
-            if found is None:
-                break
-            rows.add(*found)
-            if rows.count >= AT_ONCE or rows.size >= _BYTES:
+                    source.position = min(opened.tell(), source.size)
+        except RecordingError:
+            # What is whole of a file that is cut off comes before its error.
+            if rows.messages:
                 yield rows.batch()
-                source.position = min(opened.tell(), source.size)
-    if rows.count:
+            raise
+    if rows.messages:
         yield rows.batch()
 
 
@@ -131,14 +125,16 @@ def _messages(file: IO[bytes]) -> Iterator[tuple[Schema | None, Channel, Message
     yield from reader.iter_messages(log_time_order=False)
 
 
-@contextlib.contextmanager
-def _words() -> Iterator[None]:
-    """Turn what the library raises into an error of ours."""
+_Found: TypeAlias = "tuple[Schema | None, Channel, Message]"
+
+
+def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
+    """Give the same, with an error of ours for those of the library."""
     import zstandard
     from mcap.exceptions import EndOfFile, McapError
 
     try:
-        yield
+        yield from messages
     except EndOfFile as error:
         raise RecordingError("it ends before its end: whoever wrote it was interrupted") from error
     except (McapError, zstandard.ZstdError, RuntimeError, ValueError, KeyError, struct.error) as error:
@@ -148,9 +144,7 @@ def _words() -> Iterator[None]:
 class _Fixed(NamedTuple):
     """What the channel says of its messages."""
 
-    ours: bool
     timed: bool
-    key: str
     values: dict[str, Any]
 
 
@@ -161,45 +155,79 @@ class _Rows:
         self._fields = [
             field for field in schema.SAMPLE.arrow() if field.name in wanted and field.name not in _PLACE
         ]
-        self._channels: dict[int, _Fixed] = {}
-        self._clear()
-
-    def _clear(self) -> None:
-        self.count = self.size = 0
-        self._cells: dict[str, list[Any]] = {field.name: [] for field in self._fields}
+        self._numbers: dict[int, int] = {}
+        self._channels: list[_Fixed] = []
+        self._of: list[int] = []
+        self.messages: list[Message] = []
+        self.size = 0
 
     def add(self, schema: Schema | None, channel: Channel, message: Message) -> None:
-        fixed = self._channels.get(channel.id)
-        if fixed is None:
-            fixed = self._channels[channel.id] = _fixed(schema, channel)
-        deleted = fixed.values.get("kind") == 1
-        stamp = message.publish_time if fixed.timed else None
-        row = {
-            **fixed.values,
-            "key": fixed.key,
-            "payload": None if deleted else message.data,
-            "ts": None if stamp is None else stamp // 1000,
-            "hlc": None if stamp is None else _signed(_ntp64(stamp)),
-            "source_sn": message.sequence if fixed.values.get("source_zid") else None,
-            "recv_ts": message.log_time // 1000,
-        }
-        for name, cells in self._cells.items():
-            cells.append(row.get(name))
-        self.count += 1
+        number = self._numbers.get(channel.id)
+        if number is None:
+            number = self._numbers[channel.id] = len(self._channels)
+            self._channels.append(_fixed(schema, channel))
+        self._of.append(number)
+        self.messages.append(message)
         self.size += len(message.data)
 
     def batch(self) -> pa.RecordBatch:
         """Give what there is, and begin anew."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        columns = [
-            pa.array(self._cells[field.name], pa.int64()).cast(field.type)
-            if pa.types.is_timestamp(field.type)
-            else pa.array(self._cells[field.name], field.type)
-            for field in self._fields
-        ]
-        self._clear()
+        channels = pa.array(self._of, pa.int32())
+
+        def of_channels(values: list[Any], kind: pa.DataType) -> pa.Array:
+            return pa.array(values, kind).take(channels)
+
+        def where(known: list[bool], column: pa.Array) -> pa.Array:
+            return pc.if_else(of_channels(known, pa.bool_()), column, pa.scalar(None, column.type))
+
+        messages = self.messages
+        timed = [channel.timed for channel in self._channels]
+        made = pa.array([message.publish_time for message in messages], pa.uint64())
+        logged = pa.array([message.log_time for message in messages], pa.uint64())
+        columns = []
+        for field in self._fields:
+            match field.name:
+                case "recv_ts":
+                    column = _micros(logged)
+                case "ts":
+                    column = where(timed, _micros(made))
+                case "hlc":
+                    column = where(timed, _hlc(made))
+                case "payload":
+                    column = pa.array([message.data for message in messages], field.type)
+                    column = where([channel.values["kind"] != 1 for channel in self._channels], column)
+                case "source_sn":
+                    column = pa.array([message.sequence for message in messages], field.type)
+                    column = where(["source_zid" in channel.values for channel in self._channels], column)
+                case name:
+                    column = of_channels([channel.values.get(name) for channel in self._channels], field.type)
+            columns.append(column)
+        self._of, self.messages, self.size = [], [], 0
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(self._fields))
+
+
+def _micros(nanos: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.divide(nanos, 1000).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def _hlc(nanos: pa.Array) -> pa.Array:
+    """Give the bits of time stamps; there are none for what is later than 2106."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    second, bits = (pa.scalar(number, pa.uint64()) for number in (1_000_000_000, 32))
+    seconds = pc.divide(nanos, second)
+    rest = pc.subtract(nanos, pc.multiply(seconds, second))
+    whole = pc.shift_left(seconds, bits)
+    found = pc.add(whole, pc.divide(pc.shift_left(rest, bits), second))
+    late = pc.not_equal(pc.shift_right(seconds, bits), pa.scalar(0, pa.uint64()))
+    return pc.if_else(late, pa.scalar(None, pa.uint64()), found).view(pa.int64())
 
 
 def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
@@ -213,10 +241,10 @@ def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
         encoding = _ENCODINGS.get(channel.message_encoding, channel.message_encoding) or None
         if encoding is not None and schema is not None and schema.name:
             encoding = f"{encoding};{schema.name}"
-        values = {"encoding": encoding, "kind": 0}
-        return _Fixed(ours=False, timed=True, key=channel.topic.strip("/"), values=values)
+        values = {"key": channel.topic.strip("/"), "encoding": encoding, "kind": 0}
+        return _Fixed(timed=True, values=values)
     made = {name: _value(name, said[name]) for name in _FIXED if name in said}
-    return _Fixed(ours=True, timed="timestamp" in said, key=channel.topic, values=made)
+    return _Fixed(timed="timestamp" in said, values={"key": channel.topic, **made})
 
 
 def _text(value: object) -> str:
@@ -234,18 +262,9 @@ def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of the column
     return text == "true" if kind == "boolean" else int(text)
 
 
-def _ntp64(nanos: int) -> int:
-    seconds, rest = divmod(nanos, 1_000_000_000)
-    return (seconds << 32) + (rest << 32) // 1_000_000_000
-
-
 def _nanos(ntp64: int) -> int:
     # Rounded up, since whoever makes a time stamp of an instant rounds down.
     return (ntp64 >> 32) * 1_000_000_000 - (-(ntp64 & 0xFFFF_FFFF) * 1_000_000_000 >> 32)
-
-
-def _signed(bits: int) -> int:
-    return bits - (1 << 64) if bits >> 63 else bits
 
 
 class McapWriter:
