@@ -8,7 +8,6 @@ import base64
 import gzip
 import json
 import os
-import pty
 import signal
 import struct
 import subprocess
@@ -21,6 +20,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
+from terminal import shown
 from zwire.capture import Decoder, decode
 from zwire.cli import main
 from zwire.errors import DecodeError
@@ -423,7 +423,6 @@ def test_cli_draws_a_bar_on_a_terminal(tmp_path):
     packed = path("bulk").read_bytes()
     plain = gzip.decompress(packed)
     big.write_bytes(plain)
-    leader, follower = pty.openpty()
     command = [
         sys.executable,
         "-m",
@@ -435,19 +434,7 @@ def test_cli_draws_a_bar_on_a_terminal(tmp_path):
         "-o",
         os.devnull,
     ]
-    with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL) as process:
-        os.close(follower)
-        seen = b""
-        while True:
-            try:
-                piece = os.read(leader, 4096)
-            except OSError:  # Linux: nobody has the other end any more
-                break
-            if not piece:
-                break
-            seen += piece
-        assert process.wait(timeout=20) == 0
-    os.close(leader)
+    seen = shown(command, stdout=subprocess.DEVNULL)
     assert b"%" in seen
     assert b"MB/s" in seen
     assert seen.endswith(b"\r\x1b[K"), "the line is left clean"

@@ -14,13 +14,14 @@ own library (``zwire[record]``).
 
 from zwire.recording._keys import Remap
 from zwire.recording._mcap import McapSchema
-from zwire.recording._read import Recording, read
+from zwire.recording._read import ReadOptions, Recording, read
 from zwire.recording._replay import Replayed, ReplayOptions, replay
 from zwire.recording._rows import conform
 from zwire.recording._write import Written, write
 
 __all__ = [
     "McapSchema",
+    "ReadOptions",
     "Recording",
     "Remap",
     "ReplayOptions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from zwire.recording._files import FORMATS, expand, needed
 from zwire.recording._keys import KeyFilter
@@ -19,9 +19,20 @@ if TYPE_CHECKING:
 
     from zwire.recording._files import Source
 
-__all__ = ["Recording", "read"]
+__all__ = ["ReadOptions", "Recording", "read"]
 
 When: TypeAlias = "dt.datetime | float | None"
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of :func:`read` by keyword."""
+
+    format: str | None
+    columns: Iterable[str] | None
+    keys: Iterable[str]
+    start: When
+    stop: When
+    link: str | None
 
 
 class Recording:
@@ -30,25 +41,20 @@ class Recording:
     It is also an Arrow stream, for ``pyarrow.table`` and whatever else reads Arrow. :func:`read` makes it.
     """
 
-    def __init__(
-        self,
-        sources: Iterable[str | PathLike[str]],
-        *,
-        format: str | None = None,
-        columns: Iterable[str] | None = None,
-        keys: Iterable[str] = (),
-        start: When = None,
-        stop: When = None,
-        link: str | None = None,
-    ) -> None:
+    def __init__(self, sources: Iterable[str | PathLike[str]], **options: Unpack[ReadOptions]) -> None:
+        unknown = options.keys() - ReadOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"read has no option {', '.join(sorted(unknown))}")
+        format = options.get("format")
+        columns, link = options.get("columns"), options.get("link")
         if format is not None and format not in FORMATS:
             raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
         self._rows = schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)
         self._wanted = needed({*self._rows.names, *(() if link is None else ("link",))})
         self._read = [name for name in COLUMNS if name in self._wanted]
-        expressions = list(keys)
+        expressions = list(options.get("keys", ()))
         self._keys = KeyFilter(expressions) if expressions else None
-        self._start, self._stop = start, stop
+        self._start, self._stop = options.get("start"), options.get("stop")
         self._link = link
         self._streams = [stream for source in sources for stream in expand(Path(source), format)]
         if not self._streams:
@@ -114,15 +120,7 @@ class Recording:
                     yield conform(batch, columns=self._read)
 
 
-def read(
-    *sources: str | PathLike[str],
-    format: str | None = None,
-    columns: Iterable[str] | None = None,
-    keys: Iterable[str] = (),
-    start: When = None,
-    stop: When = None,
-    link: str | None = None,
-) -> Recording:
+def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recording:
     """Read recordings: Parquet, Arrow IPC, MCAP, captures, folders of them, and spools.
 
     Files of a folder follow each other in the order of their names. Several sources, several folders below
@@ -133,14 +131,13 @@ def read(
 
     Args:
         sources: Paths.
-        format: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by what a file begins with if left out.
-        columns: Those of ``schema.SAMPLE`` that are wanted; all if left out.
-        keys: Key expressions; rows of other keys are left out.
-        start: The first time that is wanted: an instant, or seconds from the beginning of the recording. The
-            time of a row is its ``recv_ts``, or else its ``ts``; rows without any are left out where
-            times are asked for.
-        stop: The first time that is not wanted any more.
-        link: Where samples came from, ``*`` for any text: ``tcp/10.0.0.7:*``; in a capture ``10.0.0.7:*``.
+        **options: ``format``: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by what a file begins with if
+            left out. ``columns``: those of ``schema.SAMPLE`` that are wanted; all if left out. ``keys``: key
+            expressions; rows of other keys are left out. ``start``: the first time that is wanted, an instant
+            (without a zone: of local time) or seconds from the beginning of the recording; the time of a row
+            is its ``recv_ts``, or else its ``ts``, and rows without any are left out where times are asked
+            for. ``stop``: the first time that is not wanted any more. ``link``: where samples came from, with
+            ``*`` for any text: ``tcp/10.0.0.7:*``, in a capture ``10.0.0.7:*``.
 
     Returns:
         The recording; a ``for`` over it gives record batches of pyarrow with the columns of
@@ -155,7 +152,7 @@ def read(
         ValueError: A column or format is unknown.
         KeyExprError: One of ``keys`` is not legal.
     """
-    return Recording(sources, format=format, columns=columns, keys=keys, start=start, stop=stop, link=link)
+    return Recording(sources, **options)
 
 
 def _micros(when: When) -> tuple[bool, int] | None:

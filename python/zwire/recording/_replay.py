@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
-from zwire.errors import RowError, SessionClosed, TimedOut
+from zwire.errors import RowError, TimedOut
 from zwire.recording._keys import KeyFilter, Remap
 from zwire.recording._play import Due, Player, prepared
 from zwire.recording._rows import arrow, unique
@@ -247,8 +247,6 @@ class _Run:
                     payload = _buffer(payloads[row]) or b""
                     size += len(payload)
                     self._session.put(key, payload, encoding=encoding, **qos)
-            except SessionClosed:
-                raise
             except (TypeError, ValueError) as error:
                 raise RowError(str(error), row=row, key=key, reason=str(error)) from error
         return size, self._unsent() - before
@@ -276,7 +274,7 @@ class _Run:
         if self._patience is None:
             return
         names, _ = unique(first.batch.column("key"))
-        keys = [name for name in names if name is not None][:_WATCHED]
+        keys = [name for name in names if name is not None and _legal(name)][:_WATCHED]
         there = threading.Event()
 
         def look(status: MatchingStatus) -> None:
@@ -290,7 +288,7 @@ class _Run:
                 if publisher.matching_status.matching:
                     return
             if not there.wait(self._patience):
-                shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} other keys"
+                shown = f"{keys[0]} and {len(keys) - 1} other keys" if len(keys) > 1 else "".join(keys)
                 problem = f"nobody has subscribed to {shown} within {self._patience:g} s"
                 raise TimedOut(problem, seconds=self._patience)
 
@@ -309,6 +307,17 @@ def _choice(options: ReplayOptions, name: str, default: Any, allowed: tuple[Any,
         choices = ", ".join(str(choice) for choice in allowed if choice is not None)
         raise ValueError(f"{name} must be one of {choices}, not {found!r}")
     return found
+
+
+def _legal(key: str) -> bool:
+    """Whether somebody can subscribe to it; what is no key is an error when its row is due."""
+    from zwire.zenoh import KeyExpr
+
+    try:
+        KeyExpr(key)
+    except ValueError:
+        return False
+    return True
 
 
 def _buffer(cell: pa.Scalar) -> Any:  # noqa: ANN401 - a buffer of pyarrow
