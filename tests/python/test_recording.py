@@ -336,6 +336,20 @@ def test_a_damaged_file_is_an_error_that_names_it(form, tmp_path):
     assert failures > 10
 
 
+@pytest.mark.parametrize("place", [1 << 63, (1 << 64) - 1, 1 << 40])
+def test_an_index_that_points_out_of_the_file_is_an_error(tmp_path, place):
+    path = tmp_path / "run.mcap"
+    write(made(20).to_batches(), path)
+    with path.open("rb") as file:
+        (chunk,) = mcap.reader.make_reader(file).get_summary().chunk_indexes
+    octets = path.read_bytes()
+    right, wrong = (number.to_bytes(8, "little") for number in (chunk.chunk_start_offset, place))
+    index = chunk.message_end_time.to_bytes(8, "little") + right
+    assert octets.count(index) == 1
+    path.write_bytes(octets.replace(index, index[:8] + wrong))
+    assert rows_of(path) == ([], True)
+
+
 def test_what_is_no_recording_is_refused(tmp_path):
     path = tmp_path / "x.parquet"
     path.write_bytes(b"something else")

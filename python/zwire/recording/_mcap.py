@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -139,6 +140,12 @@ def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
         raise RecordingError("it ends before its end: whoever wrote it was interrupted") from error
     except (McapError, zstandard.ZstdError, RuntimeError, ValueError, KeyError, struct.error) as error:
         raise RecordingError(f"no whole MCAP: {error}") from error
+    except (MemoryError, OverflowError) as error:
+        raise RecordingError("no whole MCAP: a length or place is out of all bounds") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise RecordingError("no whole MCAP: an index points out of the file") from error
 
 
 class _Fixed(NamedTuple):
