@@ -33,8 +33,9 @@ def test_the_examples_of_the_guide_run(spark, endpoint, client, folder, tmp_path
     queryable = client.declare_queryable("square/*", square)
     subscriber = client.declare_subscriber("**")
     names = {"spark": spark, "config": endpoint, "folder": folder, "checkpoint": str(tmp_path / "checkpoint")}
+    names["spooled"] = str(tmp_path / "spool")
     assert run("docs/guide/spark.md", **names, receiver=client) > 5
-    keys = [str(sample.key_expr) for sample in subscriber.recv_many(100, timeout=5)]
+    keys = [str(sample.key_expr) for sample in subscriber.recv_many(1000, timeout=5)]
     assert keys.count("fleet/1/battery") == keys.count("fleet/2/battery") == 3
     assert keys.count("told/3") == 1
     queryable.undeclare()

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-MODULES = ("pyspark_zwire", "pyspark_zwire_pcap", "pyspark_zwire_zre")
+MODULES = (
+    "pyspark_zwire",
+    "pyspark_zwire_gaps",
+    "pyspark_zwire_pcap",
+    "pyspark_zwire_zre",
+    "pyspark_zwire_zre_log",
+)
 """Each has the class of one format as ``DefaultSource``."""
 
 

@@ -39,6 +39,11 @@ class Filters:
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         self.filters = list(filters)
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the filters are about."""
+        return [name for each in self.filters if (name := column_of(each)) is not None]
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give the rows that get through. The batch has every column that a filter names."""
         for each in self.filters:

@@ -50,7 +50,7 @@ _BYTES = {
     "gb": 1 << 30,
 }
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -226,7 +226,7 @@ class Options:
         except ValueError:
             what = "milliseconds since 1970 or a time such as 2026-01-31T12:00:00Z"
             raise self.error(name, f"must be {what}, not {found!r}") from None
-        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
 
     def listed(self, name: str, separator: str = ",") -> list[str]:
         """Give several texts: a JSON list, or a text with separators; none where the option is not there."""

@@ -1,25 +1,21 @@
-"""The format ``zre``: rows as shouts to groups, or whispers to peers, of a ZRE network."""
+"""The format ``zre``: rows as shouts to groups, or whispers to peers, and events out of spools."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from zwire.spark.sources._tables import SpoolTable
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
-NAME = "zre"
 
+class ZreDataSource(SpoolTable):
+    """A ZRE network, or a spool of one: see the guide for its options."""
 
-class ZreDataSource(DataSource):
-    """A ZRE network: see the guide for its options."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Give the name of the format."""
-        return NAME
+    FORMAT = "zre"
+    TABLE = "zre"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Give what tells a DataFrame."""

@@ -13,7 +13,12 @@ from zwire.errors import ConfigError
 from zwire.spark.sources._options import Options, is_set
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 NAME = "zwire"
@@ -29,19 +34,33 @@ class ZwireDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Give the columns that a read has, and check its options."""
-        if is_set(self.options, "selector", "selectors"):
+        if self._asks():
             from zwire.spark.sources import _get
 
             return _get.schema(self.options)
+        if self._has_spool():
+            from zwire.spark.sources import _tables
+
+            return _tables.schema(self.options, NAME, "samples")
         raise self._undecided()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give what reads a batch."""
-        if is_set(self.options, "selector", "selectors"):
+        if self._asks():
             from zwire.spark.sources import _get
 
             return _get.reader(self.options, schema)
+        if self._has_spool():
+            from zwire.spark.sources import _spool
+
+            return _spool.reader(self.options, schema, NAME, "samples")
         raise self._undecided()
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Give what follows spools."""
+        from zwire.spark.sources import _stream
+
+        return _stream.reader(self.options, schema, NAME, "samples")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Give what publishes a DataFrame."""
@@ -55,9 +74,18 @@ class ZwireDataSource(DataSource):
 
         return _sink.stream_writer(self.options, schema, overwrite=overwrite)
 
+    def _asks(self) -> bool:
+        return is_set(self.options, "selector", "selectors")
+
+    def _has_spool(self) -> bool:
+        return is_set(self.options, "spool", "spools", "path")
+
     def _undecided(self) -> ConfigError:
-        from zwire.spark.sources import _get
+        from zwire.spark.sources import _get, _stream
 
         # The option that would decide may be there, and misspelt.
-        Options(NAME, self.options, _get.KNOWN)
-        return ConfigError(f"{NAME}: give selector (or selectors) to say what is read", path="selector")
+        Options(NAME, self.options, (*_get.KNOWN, *_stream.STREAM))
+        return ConfigError(
+            f"{NAME}: give selector (or selectors) or the folder of a spool to say what is read",
+            path="selector",
+        )

@@ -1,0 +1,12 @@
+"""The format ``zwire.gaps``: what is missing in spools, as their writers have noticed it."""
+
+from __future__ import annotations
+
+from zwire.spark.sources._tables import SpoolTable
+
+
+class GapsDataSource(SpoolTable):
+    """The logs of gaps of spools: see the guide for its options."""
+
+    FORMAT = "zwire.gaps"
+    TABLE = "gaps"

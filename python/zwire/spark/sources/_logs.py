@@ -1,0 +1,321 @@
+"""What is read of spools: the rows of their shards, or what their logs of gaps say.
+
+Nothing here is pickled but the names of folders. A folder is looked at where it is used, so it has to be
+there under the same path: on the driver, and where the tasks run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from zwire import spool
+from zwire.errors import OffsetOutOfRange, SpoolError, SpoolMismatch
+from zwire.spark import schema as rows
+from zwire.spark.sources._filters import Filters
+from zwire.spark.sources._offsets import GAPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from zwire.spark.schema import RowSchema
+    from zwire.spark.sources._offsets import Offsets, Places
+
+_log = logging.getLogger("zwire.spark")
+
+SPOOL = "spool"
+"""The column with the id of the spool; all others are in the spool itself."""
+
+TABLES = {"samples": rows.SAMPLE, "zre": rows.ZRE, "zre.log": rows.ZRE_LOG, "gaps": rows.GAP}
+
+
+def columns_of(table: RowSchema) -> RowSchema:
+    """Give the columns that rows of a table are read with."""
+    return rows.RowSchema((*table.columns, (SPOOL, "string")))
+
+
+_WORTH = 4 << 20
+"""So many bytes are read and handed over in the time that one more task costs."""
+
+_GAP = 256
+"""About as many bytes has a row of the log of gaps."""
+
+_MARKS = ("earliest", "end", "last_recv_ts", "dropped")
+
+
+class Log:
+    """A spool, as what is read of it."""
+
+    def __init__(self, folder: str, table: str) -> None:
+        self.view = spool.open(folder)
+        self.folder = folder
+        self.id = self.view.id
+        self.gaps = table == "gaps"
+        if not self.gaps and self.view.table != table:
+            raise SpoolMismatch(
+                f"{folder}: this spool holds {self.view.table}, not {table}: read it with"
+                f" format({FORMATS[self.view.table]!r})"
+            )
+
+    def columns(self) -> RowSchema:
+        """Give the columns of its rows."""
+        table = TABLES["gaps" if self.gaps else self.view.table]
+        kept = table.names if self.gaps else self.view.columns
+        return columns_of(table.select(kept))
+
+    def marks(self) -> Mapping[int, Mapping[str, int]]:
+        """Give what there is now, by shard; one read of a small file."""
+        if self.gaps:
+            return {GAPS: dict.fromkeys(_MARKS, 0) | {"end": self.view.gaps_end()}}
+        return self.view.marks()
+
+    def at(self, micros: int) -> Offsets:
+        """Give the first offsets received at a time or later."""
+        if not self.gaps:
+            return self.view.at(micros / 1e6)
+        end, passed = self.view.gaps_end(), 0
+        for batch in self.read(Span(self.folder, self.id, GAPS, 0, end), ["recv_ts"]):
+            for received in batch.column(0).cast("int64").to_pylist():
+                if received is not None and received >= micros:
+                    return {GAPS: passed}
+                passed += 1
+        return {GAPS: end}
+
+    def received(self, shard: int, offset: int) -> int | None:
+        """Give when a row was received; None where that cannot be told any more."""
+        if self.gaps:
+            return None
+        try:
+            for batch in self.read(Span(self.folder, self.id, shard, offset, offset + 1), ["recv_ts"]):
+                found: int | None = batch.column(0).cast("int64")[0].as_py()
+                return found
+        except SpoolError as error:
+            # Whoever reads that row will say so; this is only to tell how old it is.
+            _log.debug("shard %d, offset %d: %s", shard, offset, error)
+        return None
+
+    def walk(self, start: Offsets, end: Offsets, max_rows: int | None, max_bytes: int | None) -> Offsets:
+        """Give an end between both that keeps to limits."""
+        if not self.gaps:
+            return self.view.walk(start, end, max_rows=max_rows, max_bytes=max_bytes)
+        limits = [end[GAPS] - start[GAPS]]
+        limits += [] if max_rows is None else [max_rows]
+        limits += [] if max_bytes is None else [max(1, max_bytes // _GAP)]
+        return {GAPS: start[GAPS] + min(limits)}
+
+    def split(self, start: Offsets, end: Offsets, parts: int) -> list[spool.Range]:
+        """Cut what is between both into about so many ranges of about as many bytes, of a shard each."""
+        if not self.gaps:
+            return self.view.split(start, end, parts)
+        found = spool.Range(GAPS, start[GAPS], end[GAPS], (end[GAPS] - start[GAPS]) * _GAP)
+        return [found] if found.start < found.stop else []
+
+    def read(self, span: Span, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read some columns of rows; the id of the spool is not among them."""
+        import pyarrow as pa
+
+        if self.gaps:
+            for batch in self.view.gaps(span.start, span.stop):
+                yield pa.record_batch(batch).select(list(columns))
+        else:
+            for batch in self.view.read(span.shard, span.start, span.stop, columns=columns):
+                yield pa.record_batch(batch)
+
+
+FORMATS = {"samples": "zwire", "zre": "zre", "zre.log": "zre.log"}
+"""By what is in a spool."""
+
+
+class Span(NamedTuple):
+    """A part of a shard of a spool: offsets ``start`` to ``stop`` (exclusive)."""
+
+    folder: str
+    spool: str
+    shard: int
+    start: int
+    stop: int
+
+
+class Part(InputPartition):
+    """What one task reads, in this order."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        super().__init__(spans)
+        self.spans = list(spans)
+
+
+class Logs:
+    """Spools that are read as one."""
+
+    def __init__(self, folders: Iterable[str], table: str) -> None:
+        self.by_id: dict[str, Log] = {}
+        for folder in folders:
+            log = Log(folder, table)
+            if log.id in self.by_id:
+                other = self.by_id[log.id].folder
+                raise SpoolMismatch(f"{folder} and {other} are the same spool, {log.id}")
+            self.by_id[log.id] = log
+
+    def columns(self) -> RowSchema:
+        """Give the columns that all of them have."""
+        each = [log.columns() for log in self.by_id.values()]
+        shared = set.intersection(*(set(schema.names) for schema in each))
+        return each[0].select(name for name in each[0].names if name in shared)
+
+    def marks(self) -> dict[str, Mapping[int, Mapping[str, int]]]:
+        """Give what there is now, by the ids of spools, and shards."""
+        return {name: log.marks() for name, log in self.by_id.items()}
+
+    def walk(self, start: Places, end: Places, max_rows: int | None, max_bytes: int | None) -> Places:
+        """Give an end between both that keeps to limits, which spools share by their backlogs."""
+        if max_rows is not None:
+            backlogs = {name: _rows(start[name], end[name]) for name in self.by_id}
+            end = self._limited(start, end, _shares(max_rows, backlogs), "max_rows")
+        if max_bytes is not None:
+            backlogs = {
+                name: sum(part.bytes for part in log.split(start[name], end[name], 1))
+                for name, log in self.by_id.items()
+            }
+            end = self._limited(start, end, _shares(max_bytes, backlogs), "max_bytes")
+        return end
+
+    def _limited(self, start: Places, end: Places, shares: Mapping[str, int], what: str) -> Places:
+        limited = {}
+        for name, log in self.by_id.items():
+            limits: dict[str, int | None] = {"max_rows": None, "max_bytes": None, what: shares[name]}
+            # Each of them goes on by a row at least when it is asked.
+            limited[name] = log.walk(start[name], end[name], **limits) if shares[name] else start[name]
+        return limited
+
+    def plan(self, start: Places, end: Places, most: int) -> list[Part]:
+        """Spread what is between both over at most so many partitions, of about as many bytes.
+
+        A few rows are one partition. A task costs as much as reading some megabytes, so there is none for
+        less.
+        """
+        found = {name: log.split(start[name], end[name], 1) for name, log in self.by_id.items()}
+        total = sum(part.bytes for parts in found.values() for part in parts)
+        wanted = min(most, -(-total // _WORTH))
+        if wanted > sum(map(len, found.values())):
+            for name, log in self.by_id.items():
+                mine = sum(part.bytes for part in found[name])
+                found[name] = log.split(start[name], end[name], -(-wanted * mine // total))
+        spans = [
+            (part.bytes, Span(self.by_id[name].folder, name, *part[:3]))
+            for name, parts in found.items()
+            for part in parts
+        ]
+        return _packed(spans, max(1, wanted))
+
+
+def _rows(start: Offsets, end: Offsets) -> int:
+    return sum(max(0, end[shard] - start[shard]) for shard in end)
+
+
+def _shares(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
+    """Give each its part of a limit, by its backlog; whoever comes first has what rounding leaves."""
+    total = sum(backlogs.values())
+    if total <= limit:
+        return dict(backlogs)
+    shares = {name: limit * backlog // total for name, backlog in backlogs.items()}
+    left = limit - sum(shares.values())
+    for name, backlog in backlogs.items():
+        more = min(left, backlog - shares[name])
+        shares[name] += more
+        left -= more
+    return shares
+
+
+def _packed(spans: list[tuple[int, Span]], most: int) -> list[Part]:
+    """Put ranges together, the largest first, each where there is least."""
+    bins: list[tuple[int, list[Span]]] = [(0, []) for _ in range(min(most, len(spans)))]
+    for size, span in sorted(spans, key=lambda each: (-each[0], each[1])):
+        at = min(range(len(bins)), key=lambda index: bins[index][0])
+        bins[at] = (bins[at][0] + size, [*bins[at][1], span])
+    return [Part(sorted(held)) for _, held in bins]
+
+
+class Reading(NamedTuple):
+    """How tasks read; travels with the reader."""
+
+    table: str
+    columns: RowSchema
+    fail: bool
+    """``failOnDataLoss``."""
+
+    def read(self, spans: Iterable[Span], filters: Filters | None = None) -> Iterator[pa.RecordBatch]:
+        """Read, verified; rows that a filter takes out are left out.
+
+        Raises:
+            OffsetOutOfRange: Rows are deleted already; unless they may be lost.
+            SpoolCorrupt: Rows cannot be read.
+        """
+        logs: dict[str, Log] = {}
+        for span in spans:
+            log = logs.get(span.folder)
+            if log is None:
+                log = logs[span.folder] = self._open(span)
+            yield from self._span(log, span, Filters() if filters is None else filters)
+
+    def _open(self, span: Span) -> Log:
+        try:
+            log = Log(span.folder, self.table)
+        except SpoolError as error:
+            if not os.path.isdir(span.folder):  # noqa: PTH112 - it is a text
+                raise SpoolError(
+                    f"{span.folder}: there is no such folder where this task runs: a spool has to be on a"
+                    " file system that the driver and all executors have under the same path",
+                    shard=span.shard,
+                    offset=span.start,
+                ) from error
+            raise
+        if log.id != span.spool:
+            raise SpoolMismatch(
+                f"shard {span.shard}, offset {span.start}: {span.folder} holds spool {log.id}, not"
+                f" {span.spool}"
+            )
+        return log
+
+    def _span(self, log: Log, span: Span, filters: Filters) -> Iterator[pa.RecordBatch]:
+        wanted = self.columns.names
+        needed = [name for name in dict.fromkeys((*wanted, *filters.columns)) if name != SPOOL]
+        while span.start < span.stop:
+            try:
+                for batch in log.read(span, needed or ["offset"]):
+                    yield from self._made(batch, span, filters)
+            except OffsetOutOfRange as error:
+                if self.fail:
+                    raise
+                span = self._rest(log, span, error)
+            else:
+                return
+
+    def _made(self, batch: pa.RecordBatch, span: Span, filters: Filters) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if SPOOL in self.columns.names or SPOOL in filters.columns:
+            batch = batch.append_column(SPOOL, pa.repeat(pa.scalar(span.spool), batch.num_rows))
+        batch = filters.apply(batch)
+        if batch.num_rows:
+            # Not only selected: the schema has to be exactly that of Spark.
+            yield pa.RecordBatch.from_arrays(
+                batch.select(list(self.columns.names)).columns, schema=self.columns.arrow()
+            )
+
+    def _rest(self, log: Log, span: Span, error: OffsetOutOfRange) -> Span:
+        """Give what there is of a range of which a part is missing."""
+        there = log.marks()[span.shard]
+        missing = span.start if error.offset is None else error.offset
+        if span.stop > there["end"]:
+            rest = span._replace(stop=there["end"])
+        elif missing < there["earliest"]:
+            rest = span._replace(start=there["earliest"])
+        else:
+            raise error
+        _log.warning("%s: %s; what is missing is left out", span.folder, error)
+        return rest

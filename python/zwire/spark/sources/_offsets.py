@@ -1,0 +1,158 @@
+"""Places in spools: as Spark keeps them in checkpoints, and as users write them into options.
+
+One spool is ``{"v": 1, "spool": "<id>", "s": {"0": 12, "1": 9}}``, several are
+``{"v": 1, "spools": {"<id>": {"0": 12}, "<id>": {"0": 3}}}``. Spark compares them as text, so spools and
+shards are always in order. Offsets are those of the next row. ``consumer`` is the name under which a query
+tells the spools how far it has come; it stays the same as long as its checkpoint does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zwire.errors import SpoolMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zwire.spark.sources._options import Options
+
+    Offsets = dict[int, int]
+    """Of the next row, by shard."""
+
+    Places = dict[str, Offsets]
+    """Of several spools, by their ids."""
+
+VERSION = 1
+
+GAPS = -1
+"""Stands for the log of gaps, where shards have numbers."""
+
+_GAPS = "gaps"
+
+LATEST, EARLIEST = -1, -2
+"""As in the options of Kafka's source."""
+
+_MOST = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a query has come in its spools."""
+
+    places: Places
+    consumer: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what Spark keeps."""
+        spools = {
+            name: {_name(shard): self.places[name][shard] for shard in sorted(self.places[name])}
+            for name in sorted(self.places)
+        }
+        found: dict[str, Any] = {"v": VERSION}
+        if len(spools) == 1:
+            ((found["spool"], found["s"]),) = spools.items()
+        else:
+            found["spools"] = spools
+        if self.consumer is not None:
+            found["consumer"] = self.consumer
+        return found
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Position:
+        """Read what Spark has kept.
+
+        Raises:
+            SpoolMismatch: It is of something else, or of a later version.
+        """
+        try:
+            consumer = found.get("consumer")
+            return cls(_places(found, 0), None if consumer is None else _text(consumer))
+        except _WrongError as error:
+            raise SpoolMismatch(f"these are no offsets of spools: {error}: {found!r}") from None
+
+
+def _name(shard: int) -> str:
+    return _GAPS if shard == GAPS else str(shard)
+
+
+class _WrongError(Exception):
+    """Why something is no offsets."""
+
+
+def _places(found: Mapping[str, Any], least: int) -> Places:
+    if found.get("v") != VERSION:
+        raise _WrongError(f"version {found.get('v')!r} is unknown, this is {VERSION}")
+    spools = {found["spool"]: found.get("s")} if "spool" in found else found.get("spools")
+    if not isinstance(spools, dict):
+        raise _WrongError("there is neither 'spool' nor 'spools'")
+    return {_text(name): _offsets(each, least) for name, each in spools.items()}
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str):
+        raise _WrongError(f"{found!r} is no text")
+    return found
+
+
+def _offsets(found: object, least: int) -> Offsets:
+    if not isinstance(found, dict):
+        raise _WrongError(f"{found!r} is no object with offsets by shard")
+    offsets: Offsets = {}
+    for name, offset in found.items():
+        if name != _GAPS and not re.fullmatch(r"[0-9]{1,9}", name):
+            raise _WrongError(f"{name!r} is no shard")
+        if not isinstance(offset, int) or isinstance(offset, bool) or not least <= offset <= _MOST:
+            raise _WrongError(f"{offset!r} is no offset")
+        offsets[GAPS if name == _GAPS else int(name)] = offset
+    return offsets
+
+
+def asked(options: Options, name: str) -> str | dict[str, Any] | None:
+    """Give what an option such as ``startingOffsets`` says: ``earliest``, ``latest``, or offsets as JSON.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    text = options.text(name)
+    if text is None:
+        return None
+    if text.strip().lower() in ("earliest", "latest"):
+        return text.strip().lower()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise options.error(name, f"must be earliest, latest or JSON with offsets, not {text!r}")
+    return found
+
+
+def places(options: Options, name: str, found: Mapping[str, Any], ids: Sequence[str]) -> Places:
+    """Give the offsets that an option has; -2 is the earliest and -1 the latest, as with Kafka.
+
+    Of a single spool ``{"0": 12, "1": 9}`` is enough.
+
+    Raises:
+        ConfigError: They cannot be understood, or are those of other spools.
+    """
+    try:
+        if not found.keys().isdisjoint(("v", "spool", "spools")):
+            given = _places({"v": VERSION, **found}, EARLIEST)
+        elif len(ids) == 1:
+            given = {ids[0]: _offsets(found, EARLIEST)}
+        else:
+            what = 'has no spools, and there are several: {"spools": {"<id>": {"0": 12}}}'
+            raise options.error(name, what)
+    except _WrongError as error:
+        raise options.error(name, f"is wrong: {error}") from None
+    if set(given) != set(ids):
+        raise options.error(name, f"is about {_listed(given)}, and what is read is {_listed(ids)}")
+    return given
+
+
+def _listed(ids: Iterable[str]) -> str:
+    return " and ".join(f"spool {name}" for name in sorted(ids))

@@ -1,0 +1,255 @@
+"""Spools as tables: what there is when a job begins, or the part of it that options ask for."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader
+
+from zwire.errors import OffsetOutOfRange
+from zwire.spark._read import local_path
+from zwire.spark.sources._filters import Filters, column_of, split
+from zwire.spark.sources._logs import SPOOL, TABLES, Logs, Part, Reading, columns_of
+from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked, places
+from zwire.spark.sources._options import EPOCH, Option, Options
+from zwire.spark.sources._rows import chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.types import StructType
+
+    from zwire.spark.schema import RowSchema
+    from zwire.spark.sources._logs import Log
+    from zwire.spark.sources._offsets import Offsets, Places
+
+FOLDERS = (Option("spool", "spools", "path"),)
+"""Which spools are read."""
+
+READ = (
+    *FOLDERS,
+    Option("startingOffsets"),
+    Option("startingTimestamp"),
+    Option("failOnDataLoss"),
+    Option("columns"),
+    Option("maxPartitions"),
+)
+"""What batches and streams take."""
+
+BATCH = (*READ, Option("endingOffsets"), Option("endingTimestamp"), Option("pushdown"))
+
+DEFAULT = {
+    "samples": (
+        "key",
+        "payload",
+        "kind",
+        "encoding",
+        "ts",
+        "attachment",
+        "recv_ts",
+        "shard",
+        "offset",
+    )
+}
+"""The columns that are read where nothing else is asked for, if there are many."""
+
+
+def folders(options: Options) -> list[str]:
+    """Give the folders of spools, as paths that mean the same in every process of this machine."""
+    found = []
+    for name in options.listed("spool"):
+        try:
+            found.append(os.path.abspath(local_path(name)))  # noqa: PTH100 - it has to stay a text
+        except OSError as error:
+            raise options.error("spool", f"{name!r}: {error}") from None
+    if not found:
+        raise options.error("spool", "is missing: give the folder of a spool")
+    return found
+
+
+def columns(options: Options, table: str, logs: Logs) -> RowSchema:
+    """Give the columns that options ask for."""
+    there = logs.columns()
+    default = [name for name in DEFAULT.get(table, there.names[:-1]) if name in there.names]
+    # Offsets tell rows apart in one spool only.
+    return options.columns(there, default=default if len(logs.by_id) == 1 else [*default, SPOOL])
+
+
+def reading(options: Options, table: str, schema: StructType) -> Reading:
+    """Give how tasks read, for the columns that Spark asks for. Looks at no spool."""
+    wanted = chosen(options.source, columns_of(TABLES[table]), schema)
+    return Reading(table, wanted, options.flag("failOnDataLoss", default=True))
+
+
+def max_partitions(options: Options) -> int:
+    """Give how many tasks there are at most."""
+    # The driver does not know the executors here; its own machine is a guess that serves local sessions.
+    return options.integer("maxPartitions", 2 * (os.cpu_count() or 1), least=1)
+
+
+def edges(options: Options, which: str, logs: Logs, default: str) -> Places:
+    """Give the offsets that ``<which>Offsets`` or ``<which>Timestamp`` ask for, there or not.
+
+    Raises:
+        ConfigError: Both are given, or one cannot be understood.
+    """
+    name, time = f"{which}Offsets", options.instant(f"{which}Timestamp")
+    found = asked(options, name)
+    if time is not None:
+        if found is not None:
+            raise options.error(name, f"and {which}Timestamp exclude each other")
+        return {spool: log.at(time) for spool, log in logs.by_id.items()}
+    marks = logs.marks()
+    if found is None:
+        found = default
+    if isinstance(found, str):
+        edge = "earliest" if found == "earliest" else "end"
+        return {
+            spool: {shard: mark[edge] for shard, mark in shards.items()} for spool, shards in marks.items()
+        }
+    given = places(options, name, found, list(marks))
+    words = {EARLIEST: "earliest", LATEST: "end"}
+    for spool, shards in marks.items():
+        if set(given[spool]) != set(shards):
+            raise options.error(
+                name, f"has shards {sorted(given[spool])} of spool {spool}, which has {sorted(shards)}"
+            )
+        for shard, offset in given[spool].items():
+            if offset in words:
+                given[spool][shard] = shards[shard][words[offset]]
+    return given
+
+
+def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
+    """Refuse columns that a spool was told not to keep."""
+    there = logs.columns().names
+    for name in wanted.names:
+        if name not in there:
+            raise options.error(
+                "columns", f"has {name!r}, which is not kept there: there are {', '.join(there)}"
+            )
+
+
+def check_batch(options: Options, logs: Logs) -> None:
+    """Refuse wrong options of batches, and of streams what they have in common with these."""
+    for which in ("starting", "ending"):
+        edges(options, which, logs, "latest")
+    options.flag("failOnDataLoss", default=True)
+    options.flag("pushdown", default=False)
+    max_partitions(options)
+
+
+def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolReader:
+    """Give the reader of what is in spools."""
+    options = Options(source, given, BATCH)
+    kind = PushingSpoolReader if options.flag("pushdown", default=False) else SpoolReader
+    return kind(options, reading(options, table, schema))
+
+
+class SpoolReader(DataSourceReader):
+    """Reads ranges of offsets, a few ranges in each partition."""
+
+    def __init__(self, options: Options, reading: Reading) -> None:
+        self.options = options
+        self.reading = reading
+        self.filters = Filters()
+
+    def partitions(self) -> list[InputPartition]:
+        """Spread what is there now."""
+        logs = Logs(folders(self.options), self.reading.table)
+        check(self.options, logs, self.reading.columns)
+        start = edges(self.options, "starting", logs, "earliest")
+        end = edges(self.options, "ending", logs, "latest")
+        for place in (start, end):
+            self._bound(logs, place)
+        self._narrow(logs, start, end)
+        return [*logs.plan(start, end, max_partitions(self.options))]
+
+    def _bound(self, logs: Logs, place: Places) -> None:
+        """Keep to what there is."""
+        for name, shards in logs.marks().items():
+            for shard, mark in shards.items():
+                offset = place[name][shard]
+                near = min(max(offset, mark["earliest"]), mark["end"])
+                if near != offset and self.reading.fail:
+                    raise out_of_range(logs.by_id[name], shard, offset, mark)
+                place[name][shard] = near
+
+    def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
+        """Leave out what filters take out anyway."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read; Spark makes a partition of its own where there is none."""
+        spans = partition.spans if isinstance(partition, Part) else []
+        yield from self.reading.read(spans, self.filters)
+
+
+class PushingSpoolReader(SpoolReader):
+    """The same, and takes the filters that it can apply itself; some of them leave parts of a spool unread.
+
+    It has the problem of all that is pushed down, see ``zwire.pcap``.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
+        """Take what is exact here, and give the rest back."""
+        taken, left = split(filters, columns_of(TABLES[self.reading.table]))
+        self.filters = Filters(taken)
+        check(self.options, Logs(folders(self.options), self.reading.table), self.reading.columns)
+        return left
+
+    def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
+        import pyarrow as pa
+
+        if self.reading.table == "gaps":
+            return  # shards and offsets there are those of what is missing
+        about = Filters(each for each in self.filters.filters if column_of(each) in (SPOOL, "shard"))
+        shards = [(name, shard) for name in end for shard in end[name]]
+        names = {
+            SPOOL: pa.array([name for name, _ in shards]),
+            "shard": pa.array([number for _, number in shards]),
+        }
+        kept = about.apply(pa.RecordBatch.from_pydict(names)).to_pylist()
+        for name, shard in shards:
+            if {SPOOL: name, "shard": shard} not in kept:
+                end[name][shard] = start[name][shard]
+        for each in self.filters.filters:
+            self._cut(each, logs, start, end)
+
+    def _cut(self, each: Filter, logs: Logs, start: Places, end: Places) -> None:
+        """Use what a filter says of offsets and times. Clocks are set back, so a time is no upper bound."""
+        kind, column = type(each).__name__, column_of(each)
+        low = kind in ("EqualTo", "EqualNullSafe", "In", "GreaterThan", "GreaterThanOrEqual")
+        high = kind in ("EqualTo", "EqualNullSafe", "In", "LessThan", "LessThanOrEqual")
+        if column not in ("offset", "recv_ts") or not (low or high):
+            return
+        given: Any = each
+        values = list(given.value) if kind == "In" else [given.value]
+        if not values or None in values:
+            return
+        for name, log in logs.by_id.items():
+            begin: Offsets = {}
+            if low and column == "recv_ts":
+                begin = log.at((min(values) - EPOCH) // timedelta(microseconds=1))
+            for shard, to in end[name].items():
+                at = start[name][shard]
+                if low:
+                    at = max(at, begin[shard] if begin else min(values) + (kind == "GreaterThan"))
+                if high and column == "offset":
+                    end[name][shard] = min(to, max(values) + (kind != "LessThan"))
+                start[name][shard] = min(at, end[name][shard])
+
+
+def out_of_range(log: Log, shard: int, offset: int, mark: Mapping[str, int]) -> OffsetOutOfRange:
+    """Make the error that says that offsets are not there."""
+    name = "the log of gaps" if shard == GAPS else f"shard {shard}"
+    return OffsetOutOfRange(
+        f"{name}, offset {offset}: spool {log.id} in {log.folder} holds offsets {mark['earliest']} to"
+        f" {mark['end']} (exclusive). What is below was deleted by its retention, what is above was lost or"
+        " never there; failOnDataLoss=false goes on with what there is",
+        shard=shard,
+        offset=offset,
+    )

@@ -1,0 +1,180 @@
+"""Spools as streams: what Spark calls in the process that plans a query, and in those that read for it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from zwire.errors import SpoolError
+from zwire.spark.sources._follow import Follower
+from zwire.spark.sources._logs import Logs, Part
+from zwire.spark.sources._offsets import Position
+from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._spool import READ, check, folders, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+    from pyspark.sql.types import StructType
+
+    ADMISSION = True
+else:
+    try:
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadMaxBytes,
+            ReadMaxRows,
+            SupportsTriggerAvailableNow,
+        )
+
+        ADMISSION = True
+    except ImportError:  # before Spark 4.2, which says neither where a batch begins nor how long it may be
+        ADMISSION = False
+
+        class SupportsTriggerAvailableNow:
+            """Stands for what is not there."""
+
+
+_log = logging.getLogger("zwire.spark")
+
+STREAM = (
+    *READ,
+    Option("maxRowsPerTrigger", "maxOffsetsPerTrigger"),
+    Option("maxBytesPerTrigger"),
+    Option("consumer"),
+)
+
+_PATIENCE = 30.0
+"""Seconds for which a folder may be out of reach; an error would end the query."""
+
+
+def check_stream(options: Options) -> None:
+    """Refuse wrong options of streams."""
+    options.integer("maxRowsPerTrigger", least=1)
+    options.size("maxBytesPerTrigger")
+    name = options.text("consumer")
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}", name):
+        raise options.error("consumer", f"must be 1 to 100 letters, digits, '-', '_' or '.', not {name!r}")
+
+
+def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolStreamReader:
+    """Give what follows spools. It looks at nothing before Spark calls it."""
+    return SpoolStreamReader(source, dict(given), table, schema)
+
+
+class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches out of spools, and reads them.
+
+    There are three of it: one lives with the query beside the driver and plans; one is only pickled; copies
+    of that read in the tasks.
+    """
+
+    def __init__(self, source: str, given: Mapping[str, str], table: str, schema: StructType) -> None:
+        self.source = source
+        self.given = given
+        self.table = table
+        self.schema = schema
+        self._follower: Follower | None = None
+        self._reached = 0.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave behind what belongs to the process that plans."""
+        return type(self), (self.source, self.given, self.table, self.schema)
+
+    def _options(self) -> Options:
+        return Options(self.source, self.given, STREAM)
+
+    def _live(self) -> Follower:
+        if self._follower is None:
+            options = self._options()
+            check_stream(options)
+            logs = Logs(folders(options), self.table)
+            tasks = reading(options, self.table, self.schema)
+            check(options, logs, tasks.columns)
+            self._follower = Follower(options, tasks, logs, named=ADMISSION)
+        return self._follower
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
+        """Give where a new query begins."""
+        return self._live().initial().to_json()
+
+    def latestOffset(  # noqa: N802 - the name is Spark's
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Give where the next batch ends; Spark before 4.2 says neither start nor limit."""
+        live = self._live()
+        options = live.options
+        rows, size = options.integer("maxRowsPerTrigger"), options.size("maxBytesPerTrigger")
+        if ADMISSION:
+            if isinstance(limit, ReadAllAvailable):
+                rows = size = None
+            elif isinstance(limit, ReadMaxRows):
+                rows = limit.max_rows
+            elif isinstance(limit, ReadMaxBytes):
+                size = limit.max_bytes
+        begin = None if start is None else Position.from_json(start)
+        try:
+            found = live.latest(begin, rows, size)
+        except SpoolError as error:
+            # Loss and damage have types of their own; this is a file system that does not answer.
+            if start is None or type(error) is not SpoolError or not self._is_patient():
+                raise
+            _log.warning("%s: %s", self.source, error)
+            return start
+        self._reached = 0.0
+        # The same text, so that Spark sees that there is nothing new.
+        return start if start is not None and found is begin else found.to_json()
+
+    def _is_patient(self) -> bool:
+        now = time.monotonic()
+        self._reached = self._reached or now
+        if now - self._reached >= _PATIENCE:
+            return False
+        time.sleep(0.1)
+        return True
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
+        """Give the limit of a batch; there can be one only, so the other one is known to ``latestOffset``."""
+        options = self._live().options
+        rows, size = options.integer("maxRowsPerTrigger"), options.size("maxBytesPerTrigger")
+        if rows is not None:
+            return ReadMaxRows(rows)
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
+        """Go no further than to what there is now."""
+        self._live().stop_at_what_is_there()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - the name is Spark's
+        """Give what there is, and in front of what the query is: for ``lastProgress``."""
+        return self._live().report()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Spread a batch over tasks; none if there is nothing in it."""
+        return [*self._live().plan(Position.from_json(start), Position.from_json(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a part of a batch, the same rows each time."""
+        assert isinstance(partition, Part)  # noqa: S101 - they are ours
+        yield from reading(self._options(), self.table, self.schema).read(partition.spans)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the spools what need not be kept for this query."""
+        self._live().commit(Position.from_json(end))
+
+    def stop(self) -> None:
+        """Let go of everything; a second time does nothing."""
+        self._follower = None

@@ -1,0 +1,57 @@
+"""What formats have in common that read a table of a spool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.datasource import DataSource
+
+from zwire.spark.sources._options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+
+def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
+    """Check the options of a batch or a stream, and give the columns that they ask for."""
+    from zwire.spark.sources._logs import Logs
+    from zwire.spark.sources._spool import BATCH, check_batch, columns, folders
+    from zwire.spark.sources._stream import STREAM, check_stream
+
+    # It is not known here which of both it will be.
+    options = Options(source, given, {option.name: option for option in (*BATCH, *STREAM)}.values())
+    logs = Logs(folders(options), table)
+    check_batch(options, logs)
+    check_stream(options)
+    return columns(options, table, logs).spark()
+
+
+class SpoolTable(DataSource):
+    """A table of spools, as batch and as stream."""
+
+    FORMAT: ClassVar[str]
+    TABLE: ClassVar[str]
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return cls.FORMAT
+
+    def schema(self) -> StructType:
+        """Give the columns that a read has, and check its options."""
+        return schema(self.options, self.FORMAT, self.TABLE)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Give what reads a batch."""
+        from zwire.spark.sources import _spool
+
+        return _spool.reader(self.options, schema, self.FORMAT, self.TABLE)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Give what follows spools."""
+        from zwire.spark.sources import _stream
+
+        return _stream.reader(self.options, schema, self.FORMAT, self.TABLE)

@@ -1,0 +1,367 @@
+"""Spools in Spark: as tables and as streams, whole, in order, each row once, also while they are written."""
+
+import json
+import pickle
+import shutil
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+from pyspark.sql import functions as f
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringEndsWith,
+)
+
+import zwire.spark as zs
+from zwire import spool
+from zwire.spark.sources import _spool
+from zwire.spark.sources._logs import TABLES, columns_of
+
+SECONDS = 60
+
+
+def write(folder, rows, *, first=0, shards=3, **options):
+    """Numbered rows; number ``n`` was received ``n`` seconds after 1970."""
+    with spool.Appender(folder, shards=shards, **options) as appender:
+        for number in range(first, first + rows):
+            appender.append(
+                key=f"robot/{number % 5}",
+                payload=b"%d" % number,
+                recv_ts=number * 1_000_000,
+            )
+    return spool.open(folder)
+
+
+def numbers(frame):
+    return sorted(int(bytes(row.payload)) for row in frame.select("payload").collect())
+
+
+def run(frame, folder, name="out", **options):
+    """Everything that is there, into files."""
+    writer = frame.writeStream.format("parquet").trigger(availableNow=True).options(**options)
+    query = writer.start(str(folder / name), checkpointLocation=str(folder / f"{name}-checkpoint"))
+    assert query.awaitTermination(SECONDS)
+    return query
+
+
+def written(spark, folder, name="out"):
+    return spark.read.parquet(str(folder / name))
+
+
+def progress(query):
+    return [(each["batchId"], each["numInputRows"]) for each in query.recentProgress if each["numInputRows"]]
+
+
+@pytest.fixture
+def pushing(spark):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield spark
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_columns_are_what_spark_takes_from_arrow():
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    for table in TABLES.values():
+        rows = columns_of(table)
+        assert rows.arrow().equals(to_arrow_schema(rows.spark(), timezone="UTC"))
+
+
+def test_a_spool_is_a_table(spark, tmp_path):
+    view = write(tmp_path, 1000)
+    frame = spark.read.format("zwire").load(str(tmp_path))
+    assert frame.columns == [
+        "key",
+        "payload",
+        "kind",
+        "encoding",
+        "ts",
+        "attachment",
+        "recv_ts",
+        "shard",
+        "offset",
+    ]
+    assert numbers(frame) == list(range(1000))
+    row = frame.where("shard = 1 and offset = 2").first()
+    assert row.recv_ts.astimezone(UTC) == datetime.fromtimestamp(int(bytes(row.payload)), UTC)
+    whole = spark.read.format("zwire").option("spool", f"file:{tmp_path}").option("columns", "all").load()
+    assert whole.columns == [*zs.schema.SAMPLE.names, "spool"]
+    assert {tuple(each) for each in whole.select("spool", "kind", "hlc").distinct().collect()} == {
+        (view.id, 0, None)
+    }
+    ends = {
+        each.shard: each.end for each in whole.groupBy("shard").agg(f.max("offset").alias("end")).collect()
+    }
+    assert ends == {shard: end - 1 for shard, end in view.end().items()}
+    spark.sql(
+        f"create or replace temporary view kept using zwire options (spool '{tmp_path}', columns 'offset')"
+    )
+    assert spark.sql("select count(*) from kept").first()[0] == 1000
+
+
+def direct(folder, filters=None, **options):
+    """What the tasks of a job would read, and which offsets they look at."""
+    schema = zs.schema.SAMPLE.select(["payload"]).spark()
+    reader = _spool.reader({"spool": str(folder), **options}, schema, "zwire", "samples")
+    left = [] if filters is None else list(reader.pushFilters(filters))
+    parts = pickle.loads(pickle.dumps(reader.partitions()))
+    again = pickle.loads(pickle.dumps(reader))
+    found = [
+        int(each) for part in parts for batch in again.read(part) for each in batch["payload"].to_pylist()
+    ]
+    return found, [(span.start, span.stop) for part in parts for span in part.spans], left
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingTimestamp": "90000"}, range(90, 100)),
+        ({"endingTimestamp": "1970-01-01T00:00:05Z"}, range(5)),
+        ({"startingTimestamp": "10000", "endingTimestamp": "12000"}, [10, 11]),
+        ({"startingOffsets": '{"0": 97}'}, [97, 98, 99]),
+        ({"startingOffsets": '{"0": 50}', "endingOffsets": '{"0": 53}'}, [50, 51, 52]),
+        ({"startingOffsets": "latest"}, []),
+        ({"startingOffsets": '{"0": 98}', "endingOffsets": '{"0": 150}', "failOnDataLoss": "no"}, [98, 99]),
+    ],
+)
+def test_a_part_of_a_spool_is_a_table(tmp_path, options, expected):
+    write(tmp_path, 100, shards=1)
+    assert direct(tmp_path, **options)[0] == list(expected)
+
+
+AT, ON = ("offset",), ("recv_ts",)
+
+
+def second(number):
+    return datetime.fromtimestamp(number, UTC)
+
+
+@pytest.mark.parametrize(
+    ("filters", "span", "expected"),
+    [
+        ([GreaterThanOrEqual(AT, 95)], (95, 100), range(95, 100)),
+        ([GreaterThan(AT, 3), LessThanOrEqual(AT, 5)], (4, 6), [4, 5]),
+        ([In(AT, (7, 9))], (7, 10), [7, 9]),
+        ([EqualTo(AT, 200)], None, []),
+        ([EqualTo(AT, -1)], None, []),
+        ([GreaterThanOrEqual(ON, second(90))], (90, 100), range(90, 100)),
+        ([GreaterThan(ON, second(90))], (90, 100), range(91, 100)),
+        # A clock may have been set back.
+        ([LessThan(ON, second(3))], (0, 100), range(3)),
+        ([EqualTo(("key",), "robot/4"), LessThan(AT, 10)], (0, 10), [4, 9]),
+        ([EqualTo(("shard",), 1)], None, []),
+        ([EqualTo(("shard",), 0), LessThan(AT, 2)], (0, 2), [0, 1]),
+        ([Not(LessThan(AT, 98))], (0, 100), [98, 99]),
+        ([StringEndsWith(("key",), "/3"), GreaterThan(AT, 90)], (91, 100), [93, 98]),
+    ],
+)
+def test_filters_leave_parts_of_a_spool_unread(tmp_path, filters, span, expected):
+    write(tmp_path, 100, shards=1)
+    found, spans, left = direct(tmp_path, filters, pushdown="true")
+    assert found == list(expected)
+    assert spans == ([] if span is None else [span])
+    assert left == []
+
+
+def test_filters_of_spark_are_applied_to_spools(pushing, tmp_path):
+    id = write(tmp_path, 100).id
+    frame = pushing.read.format("zwire").options(spool=str(tmp_path), pushdown="true").load()
+    where = "recv_ts >= timestamp'1970-01-01 00:01:00 UTC' and key in ('robot/1', 'robot/2') and shard < 3"
+    found = frame.where(where)
+    assert numbers(found) == [number for number in range(60, 100) if number % 5 in (1, 2)]
+    assert " Filter " not in found._jdf.queryExecution().executedPlan().toString()
+    options = {"spool": str(tmp_path), "pushdown": "true", "columns": "payload,spool"}
+    by_id = pushing.read.format("zwire").options(**options).load()
+    assert by_id.where(f"spool = '{id}'").count() == 100
+
+
+def test_several_spools_are_one_table(spark, tmp_path):
+    ids = [write(tmp_path / name, 10, first=first).id for name, first in (("a", 0), ("b", 10))]
+    frame = spark.read.format("zwire").option("spools", f"{tmp_path}/a, {tmp_path}/b").load()
+    assert frame.columns[-1] == "spool"
+    assert numbers(frame) == list(range(20))
+    assert {row.spool for row in frame.select("spool").distinct().collect()} == set(ids)
+
+
+def test_gaps_are_a_table_and_a_stream(spark, tmp_path):
+    with spool.Appender(tmp_path) as appender:
+        for count in (3, 4):
+            appender.append_gap(0, "drop", count=count)
+    frame = spark.read.format("zwire.gaps").load(str(tmp_path))
+    assert frame.columns == list(zs.schema.GAP.names)
+    assert frame.where("kind = 'drop'").agg(f.sum("count")).first()[0] == 7
+    options = {"spool": str(tmp_path), "startingOffsets": "earliest", "columns": "kind,count"}
+    stream = spark.readStream.format("zwire.gaps").options(**options).load()
+    run(stream, tmp_path)
+    assert sorted(row["count"] for row in written(spark, tmp_path).collect()) == [3, 4]
+
+
+def test_spools_of_zre_have_formats_of_their_own(spark, tmp_path):
+    for table, row in (
+        ("zre", {"event": "SHOUT", "peer": bytes(16), "headers": {"a": "b"}, "content": [b"x", b""]}),
+        ("zre.log", {"level": 2, "event": 6, "node": 65_535, "data": "text"}),
+    ):
+        folder = str(tmp_path / table)
+        with spool.Appender(folder, table=table) as appender:
+            appender.append(row)
+        (found,) = spark.read.format(table).load(folder).collect()
+        assert {name: found[name] for name in row} == row
+        with pytest.raises(AnalysisException, match=rf"this spool holds {table}, not samples: .*{table!r}"):
+            spark.read.format("zwire").load(folder)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "problem"),
+    [
+        ("zwire", {"spool": "HERE/nothing"}, "there is no spool"),
+        ("zwire", {"spool": ""}, "'spool' is missing"),
+        ("zwire", {"spool": "s3://bucket/x"}, "local paths"),
+        ("zwire", {"spool": "HERE", "maxRowPerTrigger": "1"}, "did you mean 'maxRowsPerTrigger'"),
+        ("zwire", {"spool": "HERE", "columns": "hlc,spol"}, "column 'spol' is not one of"),
+        ("zwire", {"spool": "HERE", "endingOffsets": "x"}, "'endingOffsets' must be earliest"),
+        ("zwire", {"spool": "HERE", "startingTimestamp": "noon"}, "'startingTimestamp' must be millisec"),
+        ("zwire", {"spool": "HERE", "consumer": "a b"}, "'consumer' must be"),
+        ("zwire", {"spool": "HERE", "failOnDataLoss": "maybe"}, "must be true or false"),
+        ("zwire.gaps", {}, "'spool' is missing"),
+    ],
+)
+def test_wrong_options_are_said_when_loading(spark, tmp_path, source, options, problem):
+    write(tmp_path, 10)
+    given = {name: value.replace("HERE", str(tmp_path)) for name, value in options.items()}
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(AnalysisException, match=problem):
+            reader.format(source).options(**given).load()
+
+
+def test_columns_that_a_spool_does_not_keep_are_missed_before_the_job(spark, tmp_path):
+    write(tmp_path, 10, columns=["encoding"])
+    frame = spark.read.format("zwire").schema("offset bigint, hlc bigint").load(str(tmp_path))
+    with pytest.raises(AnalysisException, match="has 'hlc', which is not kept there"):
+        frame.collect()
+
+
+def test_offsets_that_are_not_there_fail_the_job(spark, tmp_path):
+    write(tmp_path, 10, shards=1)
+    frame = spark.read.format("zwire").options(spool=str(tmp_path), endingOffsets='{"0": 11}').load()
+    with pytest.raises(AnalysisException, match=r"shard 0, offset 11: .* holds offsets 0 to 10"):
+        frame.collect()
+
+
+def test_a_stream_goes_on_where_it_was(spark, tmp_path):
+    folder = tmp_path / "spool"
+    write(folder, 250)
+    options = {"spool": str(folder), "startingOffsets": "earliest", "maxRowsPerTrigger": "100"}
+    stream = spark.readStream.format("zwire").options(**options).load()
+    first = run(stream, tmp_path)
+    assert [rows for _, rows in progress(first)] == [100, 100, 50]
+    (consumer,) = spool.open(folder).consumers()
+    ends = [each["sources"][0]["endOffset"] for each in first.recentProgress]
+    assert json.loads(ends[-1]) == {
+        "v": 1,
+        "spool": spool.open(folder).id,
+        "s": {str(shard): end for shard, end in spool.open(folder).end().items()},
+        "consumer": consumer,
+    }
+    said = json.loads(first.recentProgress[0]["sources"][0]["latestOffset"])
+    assert (said["lag_rows"], said["dropped"], said["gaps"]) == (150, 0, 0)
+    # Nothing new is no batch, however often it is started.
+    assert progress(run(stream, tmp_path)) == []
+    write(folder, 30, first=250)
+    again = run(stream, tmp_path)
+    assert [rows for _, rows in progress(again)] == [30]
+    assert again.recentProgress[0]["sources"][0]["startOffset"] == ends[-1]
+    assert list(spool.open(folder).consumers()) == [consumer]
+    assert numbers(written(spark, tmp_path)) == list(range(280))
+
+
+def test_two_queries_follow_one_spool_while_it_is_written(spark, tmp_path):
+    folder = tmp_path / "spool"
+    write(folder, 10, shards=1)
+    options = {"spool": str(folder), "startingOffsets": "earliest", "maxRowsPerTrigger": "40"}
+    stopped = threading.Event()
+    count = [10]
+
+    def traffic():
+        with spool.Appender(folder) as appender:
+            while not stopped.wait(0.02):
+                appender.append(key="a", payload=b"%d" % count[0])
+                appender.flush()
+                count[0] += 1
+
+    writer = threading.Thread(target=traffic)
+    writer.start()
+    try:
+        queries = []
+        for name in ("a", "b"):
+            stream = spark.readStream.format("zwire").options(**options).load()
+            sink = stream.writeStream.format("parquet").trigger(availableNow=True)
+            queries.append(
+                sink.start(str(tmp_path / name), checkpointLocation=str(tmp_path / f"{name}-checkpoint"))
+            )
+        # Both end, though more and more is there.
+        assert all(query.awaitTermination(SECONDS) for query in queries)
+    finally:
+        stopped.set()
+        writer.join()
+    seen = [numbers(written(spark, tmp_path, name)) for name in ("a", "b")]
+    for each in seen:
+        assert each == list(range(len(each)))
+        assert 10 <= len(each) <= count[0]
+    assert len(spool.open(folder).consumers()) == 2
+
+
+def test_an_unfinished_batch_is_done_again_with_the_same_rows(spark, tmp_path):
+    folder = tmp_path / "spool"
+    write(folder, 100)
+    stream = spark.readStream.format("zwire").options(spool=str(folder), startingOffsets="earliest").load()
+    seen = []
+
+    def sink(frame, batch):
+        # Twice: a batch that is evaluated again is read again.
+        seen.append((batch, [frame.orderBy("shard", "offset").collect() for _ in range(2)]))
+        if len(seen) == 1:
+            raise RuntimeError("the sink is away")
+
+    writer = stream.writeStream.foreachBatch(sink).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException, match="the sink is away"):
+        writer.start().awaitTermination(SECONDS)
+    write(folder, 50, first=100)
+    assert writer.start().awaitTermination(SECONDS)
+    (first, rows), (again, same), (_, rest) = seen
+    assert (first, again) == (0, 0)
+    assert len(rows[0]) == 100
+    assert rows[0] == rows[1] == same[0] == same[1]
+    assert len(rest[0]) == 50
+
+
+def test_another_spool_ends_a_query_unless_loss_is_allowed(spark, tmp_path):
+    folder = tmp_path / "spool"
+    write(folder, 20)
+    options = {"spool": str(folder), "startingOffsets": "earliest"}
+    run(spark.readStream.format("zwire").options(**options).load(), tmp_path)
+    shutil.rmtree(folder)
+    write(folder, 5, first=100)
+    stream = spark.readStream.format("zwire").options(**options)
+    with pytest.raises(StreamingQueryException, match=r"the query has read spool .* until now"):
+        run(stream.load(), tmp_path)
+    run(stream.option("failOnDataLoss", "false").load(), tmp_path)
+    assert numbers(written(spark, tmp_path)) == [*range(20), *range(100, 105)]
+
+
+def test_damage_fails_the_task_with_shard_and_offset(spark, tmp_path):
+    write(tmp_path, 100, shards=1)
+    (file,) = (tmp_path / "0").glob("*.arrow")
+    octets = bytearray(file.read_bytes())
+    octets[len(octets) // 2] ^= 1
+    file.write_bytes(octets)
+    with pytest.raises(PythonException, match=r"SpoolCorrupt: shard 0, offset 0: .*arrow: .*checksum"):
+        spark.read.format("zwire").load(str(tmp_path)).collect()
