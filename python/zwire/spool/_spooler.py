@@ -30,17 +30,16 @@ _MAX_LOST = 1024
 
 @dataclass(frozen=True)
 class Retention:
-    """How long rows are kept. What is not given does not count.
-
-    Attributes:
-        seconds: What every consumer has read is deleted at this age. Without a consumer everything is.
-        bytes: The spool has no more bytes than this. What is deleted unread becomes a row in the log of gaps.
-        consumer_seconds: A consumer that has not committed for so long is forgotten.
-    """
+    """How long rows are kept. What is not given does not count."""
 
     seconds: float | None = None
+    """What every consumer has read is deleted at this age. Without a consumer everything is."""
+
     bytes: int | None = None
+    """The spool has no more bytes than this. What is deleted unread becomes a row in the log of gaps."""
+
     consumer_seconds: float | None = None
+    """A consumer that has not committed for so many seconds is forgotten."""
 
 
 class Spooler:
