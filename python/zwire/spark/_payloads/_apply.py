@@ -28,6 +28,9 @@ ROWS = 32_768
 BYTES = 8 << 20
 """About the most bytes of payloads in one."""
 
+_AT_ONCE = 256
+"""Payloads that are objects of Python at once."""
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -165,23 +168,16 @@ class _Batch:
         self.size = 0
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
-        batch = self.batch
-        encodings = (
-            [None] * batch.num_rows
-            if self.spec.encoding is None
-            else batch.column(self.spec.encoding).to_pylist()
-        )
-        for row, (payload, encoding) in enumerate(
-            zip(batch.column(self.spec.payload), encodings, strict=True)
-        ):
+        for row, (payload, encoding) in enumerate(self._payloads()):
             values, error = self.nothing, None
-            if payload.is_valid:
+            if payload is not None:
                 try:
-                    values = self._read(bytes(payload.as_buffer()), encoding)
+                    values = self._read(payload, encoding)
                 except PayloadError as found:
                     if self.spec.errors == "raise":
                         raise
                     error = str(found)
+                self.size += len(payload)
             if isinstance(values, list):
                 self._add(row, values, error)
             elif values.num_rows == 0:
@@ -189,10 +185,18 @@ class _Batch:
             else:
                 yield from self._flush()
                 yield from self._table(row, values)
-            self.size += 0 if payload.as_py() is None else len(payload.as_buffer())
             if len(self.at) >= ROWS or self.size >= BYTES:
                 yield from self._flush()
         yield from self._flush()
+
+    def _payloads(self) -> Iterator[tuple[bytes | None, str | None]]:
+        for start in range(0, self.batch.num_rows, _AT_ONCE):
+            part = self.batch.slice(start, _AT_ONCE)
+            payloads = part.column(self.spec.payload).to_pylist()
+            if self.spec.encoding is None:
+                yield from ((payload, None) for payload in payloads)
+            else:
+                yield from zip(payloads, part.column(self.spec.encoding).to_pylist(), strict=True)
 
     def _read(self, payload: bytes, encoding: str | None) -> Any:  # noqa: ANN401 - a list, or a table
         told, reader = self.readers.find(encoding)

@@ -9,6 +9,7 @@ behind the header::
 from __future__ import annotations
 
 import struct
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from zwire.spark._payloads._msg import Primitive, Record, Several, Text
@@ -204,6 +205,6 @@ def _build(kind: Kind) -> Build:
             parts = [(name, _build(field)) for name, field in fields]
             return lambda flat: {name: build(flat) for name, build in parts}
         case Several(item=Primitive(code=code), length=int() as length) if length <= _RUN and code != "B":
-            return lambda flat: [next(flat) for _ in range(length)]
+            return lambda flat: list(islice(flat, length))
         case _:
             return next
