@@ -36,6 +36,7 @@ COMMANDS = {
     "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
     "zre": "find peers of ZRE, talk to them, and say why one is missing",
     "decode": "print what is Zenoh in captured traffic",
+    "spool": "keep what is published in a folder, and look into such folders",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }
 """Name of each command, which is also that of its module, and what it does."""

@@ -21,7 +21,19 @@ segments are files of Arrow, which pyarrow, Polars and DuckDB read without zwire
 from __future__ import annotations
 
 from zwire.spool._append import Appender
+from zwire.spool._check import Problem, stat, verify
 from zwire.spool._spooler import Retention, Spooler
 from zwire.spool._view import Range, Rows, Spool, open
 
-__all__ = ["Appender", "Range", "Retention", "Rows", "Spool", "Spooler", "open"]
+__all__ = [
+    "Appender",
+    "Problem",
+    "Range",
+    "Retention",
+    "Rows",
+    "Spool",
+    "Spooler",
+    "open",
+    "stat",
+    "verify",
+]

@@ -72,6 +72,11 @@ class Spool:
         """The columns of its rows, in order."""
         return self._view.columns
 
+    @property
+    def shard_keys(self) -> list[str] | None:
+        """The key expressions of its shards; ``None`` where the checksum of a key chooses one."""
+        return self._view.shard_keys
+
     def earliest(self) -> dict[int, int]:
         """Give the first offset that is there, by shard."""
         return {shard: bounds[0] for shard, bounds in enumerate(self._view.bounds()[:-1])}
@@ -147,6 +152,10 @@ class Spool:
         earliest, end = self._view.bounds()[-1]
         stop = end if stop is None else stop
         return self._view.read(None, max(start, earliest), stop, None, (32_768, 8 << 20))
+
+    def gaps_start(self) -> int:
+        """Give the first offset of :meth:`gaps` that is there."""
+        return self._view.bounds()[-1][0]
 
     def gaps_end(self) -> int:
         """Give the offset behind the last row of :meth:`gaps`."""

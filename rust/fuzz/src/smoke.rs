@@ -35,6 +35,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "zre_beacon" => Some(zwire_proto::fuzzing::zre_beacon),
         "zre_gossip" => Some(zwire_proto::fuzzing::zre_gossip),
         "zre_log" => Some(zwire_proto::fuzzing::zre_log),
+        "spool" => Some(zwire_spool::fuzzing::spool),
         _ => None,
     }
 }
@@ -319,6 +320,9 @@ fn write_seeds() -> io::Result<usize> {
         }
     }
     write("zre_gossip", "script", &script.repeat(2))?;
+    for (name, seed) in zwire_spool::fuzzing::seeds() {
+        write("spool", &name, &seed)?;
+    }
     Ok(written)
 }
 

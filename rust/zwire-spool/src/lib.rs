@@ -19,6 +19,8 @@ mod column;
 mod consumers;
 mod decode;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod head;
 mod index;
 pub mod layout;

@@ -1,0 +1,318 @@
+"""A spool is a folder that keeps messages, so that readers such as Spark can read a range of them twice.
+
+zwire spool --dir DIR KEY...    keeps what is published on key expressions, until it is stopped
+zwire spool stat DIR            what is in it: shards, offsets, gaps, consumers
+zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
+zwire spool cat DIR             prints rows
+zwire spool export DIR -o FILE  writes rows as Parquet or as a file of Arrow
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib.util
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zwire import spool
+from zwire.cli import _format, _options, _progress
+from zwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+EPILOG = """\
+examples:
+  zwire spool --dir /var/spool/robots 'robot/**'
+      until Ctrl-C or SIGTERM
+  zwire spool --dir /var/spool/robots 'robot/**' --keep 7d --max-bytes 50G
+      a week of what consumers have read, and never more than 50 GiB
+  zwire spool stat /var/spool/robots
+  zwire spool cat /var/spool/robots --format jsonl -n 10
+  zwire spool export /var/spool/robots -o robots.parquet --columns key,payload,recv_ts
+"""
+
+_INSPECT = ("stat", "verify", "cat", "export")
+_REPORT = 1.0
+"""Seconds between two looks for problems."""
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    words = "key expressions; or stat, verify, cat or export, and a folder"
+    parser.add_argument("words", nargs="+", metavar="KEY", help=words)
+    keep = parser.add_argument_group("keeping")
+    keep.add_argument("--dir", type=Path, help="the folder; it is made if there is none")
+    keep.add_argument(
+        "--shards", default="1", metavar="N", help="number of shards, or keys: one for each key expression"
+    )
+    keep.add_argument("--durability", choices=["os", "disk"], default="os", help="default: os")
+    keep.add_argument(
+        "--overflow",
+        choices=["drop_newest", "drop_oldest", "block"],
+        default="drop_newest",
+        help="when the disk is too slow (default: drop_newest)",
+    )
+    keep.add_argument("--queue", type=size, default=64 << 20, metavar="BYTES", help="default: 64M")
+    keep.add_argument("--segment", type=size, default=256 << 20, metavar="BYTES", help="default: 256M")
+    keep.add_argument("--roll", type=duration, default=600.0, metavar="TIME", help="default: 10m")
+    keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
+    keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete what is above this size")
+    keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
+    look = parser.add_argument_group("looking")
+    look.add_argument("--columns", type=lambda text: text.split(","), metavar="A,B", help="default: all")
+    look.add_argument("--shard", type=int, metavar="N", help="default: all")
+    look.add_argument("--since", type=when, metavar="TIME", help="received then or later, as ISO 8601")
+    look.add_argument("--until", type=when, metavar="TIME", help="received before")
+    look.add_argument("--gaps", action="store_true", help="what is missing, instead of what is there")
+    look.add_argument("-n", "--count", type=_options.positive, metavar="N", help="no more rows than these")
+    look.add_argument(
+        "--format",
+        choices=["text", "jsonl", "parquet", "arrow"],
+        help="text or jsonl for cat, parquet or arrow for export (default: by the name of the output)",
+    )
+    look.add_argument("-o", "--output", type=Path, metavar="FILE", help="of export")
+    _options.add_network(parser)
+
+
+def size(text: str) -> int:
+    """Read a number of bytes, such as 64M."""
+    number, unit = _split(text, _UNITS)
+    return int(number * _UNITS[unit])
+
+
+def duration(text: str) -> float:
+    """Read a time, such as 10m or 7d."""
+    number, unit = _split(text, _TIMES)
+    return number * _TIMES[unit]
+
+
+def _split(text: str, units: dict[str, int]) -> tuple[float, str]:
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = text[len(digits) :].lower().removesuffix("ib")
+    number = float(digits)
+    if unit not in units or not 0 < number < 1e18:
+        raise ValueError
+    return number, unit
+
+
+def when(text: str) -> datetime:
+    """Read an instant."""
+    return datetime.fromisoformat(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Keep, or look."""
+    if args.dir is not None:
+        return _keep(args)
+    word, *rest = args.words
+    if word not in _INSPECT or len(rest) != 1:
+        hint = f"--dir DIR and key expressions, or one of {', '.join(_INSPECT)} and a folder"
+        raise ConfigError(f"expected {hint}", path="--dir")
+    command = {"stat": _stat, "verify": _verify, "cat": _cat, "export": _export}[word]
+    with _options.stop_signals():
+        return command(Path(rest[0]), args)
+
+
+def _keep(args: argparse.Namespace) -> int:
+    if args.shards != "keys" and not args.shards.isdigit():
+        raise ConfigError(f"--shards {args.shards}: expected a number or keys", path="--shards")
+    config = _options.session_config(args)
+    retention = spool.Retention(seconds=args.keep, bytes=args.max_bytes, consumer_seconds=args.forget)
+    with (
+        _options.stop_signals(),
+        contextlib.suppress(KeyboardInterrupt),
+        spool.Spooler(
+            args.dir,
+            args.words,
+            config=config,
+            shards="keyexprs" if args.shards == "keys" else int(args.shards),
+            durability=args.durability,
+            overflow=args.overflow,
+            queue_bytes=args.queue,
+            segment_bytes=args.segment,
+            segment_seconds=args.roll,
+            retention=retention,
+        ) as spooler,
+    ):
+        _options.settle(spooler.session)
+        _options.say(f"keeping {' '.join(args.words)} in {args.dir}, spool {spooler.id}")
+        _watch(spooler)
+    return 0
+
+
+def _watch(spooler: spool.Spooler) -> None:
+    """Wait for the end; a terminal shows what goes on, and problems are told once."""
+    said = None
+
+    def line(seconds: float) -> str:
+        stats = spooler.stats()
+        rate = stats["rows"] / max(seconds, 0.001)
+        return f"{stats['rows']} rows, {rate:.0f}/s, {stats['dropped']} dropped, {stats['lost']} lost"
+
+    with _progress.drawn(line):
+        while True:
+            time.sleep(_REPORT)
+            problem = spooler.stats()["problem"]
+            if problem not in {None, said}:
+                said = problem
+                _options.say(f"zwire spool: {said}")
+
+
+def _stat(path: Path, args: argparse.Namespace) -> int:
+    found = spool.stat(path)
+    if args.format == "jsonl":
+        sys.stdout.write(json.dumps(found) + "\n")
+        return 0
+    print(f"spool     {found['spool']} ({found['table']})")
+    print(f"rows      {found['rows']} in {found['bytes']} bytes")
+    for shard, mark in found["shards"].items():
+        last = datetime.fromtimestamp(mark["last_recv_ts"] / 1e6).astimezone().isoformat()
+        print(
+            f"shard {shard:<3} {mark['earliest']} to {mark['end']} (exclusive), {mark['segments']} segments, "
+            f"{mark['dropped']} dropped, last received {last if mark['last_recv_ts'] else 'never'}"
+        )
+    print(f"gaps      {found['gaps']}")
+    for name, offsets in found["consumers"].items():
+        behind = sum(mark["end"] - offsets.get(shard, 0) for shard, mark in found["shards"].items())
+        print(f"consumer  {name}, {behind} rows behind")
+    return 0
+
+
+def _verify(path: Path, _args: argparse.Namespace) -> int:
+    with _shown() as step:
+        problems = spool.verify(path, step)
+    for problem in problems:
+        sys.stdout.write(f"{problem.message}\n")
+    if not problems:
+        _options.say(f"{path}: all of it can be read")
+    return 1 if problems else 0
+
+
+def _cat(path: Path, args: argparse.Namespace) -> int:
+    _need_pyarrow("cat")
+    left = args.count
+    for batch in _batches(path, args):
+        rows = batch.to_pylist() if left is None else batch.slice(0, left).to_pylist()
+        show = _json if args.format == "jsonl" else _text
+        sys.stdout.write("".join(f"{show(row)}\n" for row in rows))
+        if left is not None:
+            left -= len(rows)
+            if left == 0:
+                break
+    return 0
+
+
+def _export(path: Path, args: argparse.Namespace) -> int:
+    _need_pyarrow("export")
+    if args.output is None:
+        raise ConfigError("export needs -o FILE", path="--output")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind = args.format or {".parquet": "parquet", ".arrow": "arrow"}.get(args.output.suffix)
+    if kind not in {"parquet", "arrow"}:
+        raise ConfigError("export writes parquet or arrow: give --format", path="--format")
+    draft = args.output.with_name(args.output.name + ".part")
+    rows, writer = 0, None
+    try:
+        with _shown() as step:
+            for batch in _batches(path, args, step):
+                if writer is None:
+                    make: Any = pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file
+                    writer = make(str(draft), batch.schema)
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        if writer is None:
+            _options.say(f"zwire spool: no rows in {path}, nothing written")
+            return 0
+        writer.close()
+        draft.replace(args.output)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    _options.say(f"{rows} rows in {args.output}")
+    return 0
+
+
+def _batches(
+    path: Path, args: argparse.Namespace, step: Callable[[int, int], object] | None = None
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    view = spool.open(path)
+    if args.gaps:
+        yield from map(pa.record_batch, view.gaps())
+        return
+    start = view.earliest() if args.since is None else view.at(args.since)
+    end = view.end() if args.until is None else view.at(args.until)
+    if args.shard is not None and args.shard not in end:
+        raise ConfigError(f"--shard {args.shard}: this spool has {', '.join(map(str, end))}", path="--shard")
+    wanted = sorted(end) if args.shard is None else [args.shard]
+    total, done = sum(max(end[shard] - start[shard], 0) for shard in wanted), 0
+    for shard in wanted:
+        first = max(start[shard], view.earliest()[shard])
+        if first >= end[shard]:
+            continue
+        for batch in view.read(shard, first, end[shard], columns=args.columns):
+            done += len(batch)
+            if step is not None:
+                step(done, total)
+            yield pa.record_batch(batch)
+
+
+def _text(row: dict[str, Any]) -> str:
+    parts = []
+    for name, value in row.items():
+        if isinstance(value, bytes):
+            parts.append(f"{name}={_format.shown(value)}")
+        elif value is not None:
+            parts.append(f"{name}={value.isoformat() if isinstance(value, datetime) else value}")
+    return " ".join(parts)
+
+
+def _json(row: dict[str, Any]) -> str:
+    return json.dumps({name: _plain(value) for name, value in row.items()})
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list):
+        pairs = value and isinstance(value[0], tuple)
+        return dict(value) if pairs else [_plain(item) for item in value]
+    return value
+
+
+def _need_pyarrow(command: str) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(f"{command} needs pyarrow: pip install 'zwire[arrow]'", path=command)
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[Callable[[int, int], object]]:
+    """Give what is told how far it is; a terminal shows it."""
+    at = [0, 0]
+
+    def step(done: int, total: int) -> None:
+        at[:] = done, total
+
+    def line(seconds: float) -> str:
+        done, total = at
+        return f"{_progress.bar(done / max(total, 1))} {done} rows, {done / max(seconds, 0.001):.0f}/s"
+
+    with _progress.drawn(line):
+        yield step

@@ -1,0 +1,101 @@
+"""What a spool is, and whether all of it can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zwire.errors import OffsetOutOfRange, SpoolError
+from zwire.spool._view import Spool
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Problem", "stat", "verify"]
+
+
+class Problem(NamedTuple):
+    """A place of a spool that cannot be read; shard -1 is the log of gaps, ``message`` names the file."""
+
+    shard: int
+    offset: int
+    message: str
+
+
+def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Say what a spool is and has: ids, columns, a line for each shard, gaps by kind, and consumers.
+
+    Raises:
+        SpoolError: There is none, or its log of gaps cannot be read.
+    """
+    view = Spool(path)
+    marks = view.marks()
+    return {
+        "path": view.path,
+        "spool": view.id,
+        "table": view.table,
+        "columns": view.columns,
+        "shard_keys": view.shard_keys,
+        "rows": sum(mark["end"] - mark["earliest"] for mark in marks.values()),
+        "bytes": sum(mark["bytes"] for mark in marks.values()),
+        "shards": {shard: {**mark, "segments": len(_bases(view, shard))} for shard, mark in marks.items()},
+        "gaps": view.gaps_end(),
+        "consumers": view.consumers(),
+    }
+
+
+def verify(
+    path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None
+) -> list[Problem]:
+    """Read everything, and say what cannot be: nothing, if all is well.
+
+    Behind a place that cannot be read it goes on with the next segment. ``progress`` is called with the
+    number of rows that were read and that of all.
+
+    Raises:
+        SpoolError: There is no spool.
+    """
+    view = Spool(path)
+    start, end = view.earliest(), view.end()
+    total = sum(end.values()) - sum(start.values()) + view.gaps_end()
+    done = 0
+    problems = []
+    for shard in [*view.shards, -1]:
+        for read in _all(view, shard, start.get(shard, 0), end.get(shard, 0)):
+            if isinstance(read, Problem):
+                problems.append(read)
+            else:
+                done += read
+                if progress is not None:
+                    progress(done, total)
+    return problems
+
+
+def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
+    """Read a shard; numbers of rows, and what cannot be read."""
+    if shard == -1:
+        at, end = view.gaps_start(), view.gaps_end()
+    bases = _bases(view, shard)
+    while at < end:
+        try:
+            batches = view.gaps(at) if shard == -1 else view.read(shard, at, end, columns=["offset"])
+            for batch in batches:
+                at += len(batch)
+                yield len(batch)
+        except OffsetOutOfRange:
+            # Deleted while it was read: nothing is wrong with that.
+            earliest = view.gaps_start() if shard == -1 else view.earliest()[shard]
+            if earliest <= at:
+                raise
+            at = earliest
+        except SpoolError as error:
+            offset = at if error.offset is None else max(error.offset, at)
+            yield Problem(shard, offset, str(error))
+            at = next((base for base in bases if base > offset), end)
+
+
+def _bases(view: Spool, shard: int) -> list[int]:
+    """Where the segments of a shard begin."""
+    folder = Path(view.path) / ("gaps" if shard == -1 else str(shard))
+    return sorted(int(file.stem) for file in folder.glob("*.arrow") if file.stem.isdigit())
