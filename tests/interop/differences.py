@@ -139,7 +139,7 @@ VALUES = {
         ],
     ),
     "Texts of a configuration": Value(
-        "the values are the same; keys come in another order, those that are secrets or unset are shown, too",
+        "the values are the same; keys that are secrets or unset are shown, too, rules as they were given",
         [
             (
                 'Config().get_json("listen/endpoints")',
@@ -148,8 +148,16 @@ VALUES = {
             ),
             (
                 'Config().get_json("connect")',
-                '\'{"timeout_ms":null,"endpoints":[],…',
-                '\'{"endpoints":[],"timeout_ms":null,…',
+                '\'{"timeout_ms":null,"endpoints":[],"exit_on_failure":null,"retry":null}\'',
+                '\'{"timeout_ms":null,"endpoints":[],"exit_on_failure":null,"retry":{"period_init_ms":null,…',
+            ),
+            (
+                (
+                    'c = Config(); k = "qos/network"; '
+                    "c.insert_json5(k, '[{messages: [\"put\"], overwrite: {express: true}}]'); c.get_json(k)"
+                ),
+                '\'[{"id":null,"zids":null,"interfaces":null,"link_protocols":null,"messages":["put"],…',
+                '\'[{"messages":["put"],"overwrite":{"express":true}}]\'',
             ),
             ('Config().get_json("")', ERROR, '\'{"id":null,…'),
         ],

@@ -141,7 +141,7 @@ impl PyConfig {
     }
 
     fn __str__(&self) -> String {
-        self.0.lock().to_json()
+        self.0.lock().to_string()
     }
 
     fn __repr__(&self) -> String {

@@ -237,10 +237,10 @@ pub const KEYS: &[Key] = &[
     set("region_name", Kind::Text(32), "null", "",
         "Name of the region that the node belongs to.").hidden(),
 
-    set("connect/endpoints", Endpoints { groups: true }, "[]", "",
-        "Where to connect to. A client uses the first that answers, others connect to all. A mode that a per-mode value leaves out has none.").per_mode(),
     set("connect/timeout_ms", Int(-1, MAX_MS), "", "ms",
         "How long to try to connect: 0 tries each endpoint once, -1 tries for ever.").modes("-1", "-1", "0").hidden(),
+    set("connect/endpoints", Endpoints { groups: true }, "[]", "",
+        "Where to connect to. A client uses the first that answers, others connect to all. A mode that a per-mode value leaves out has none.").per_mode(),
     set("connect/exit_on_failure", Bool, "", "",
         "Whether opening fails when the timeout has passed; otherwise the session goes on unconnected.").modes("false", "false", "true").hidden(),
     set("connect/retry/period_init_ms", Int(1, MAX_MS), "1000", "ms",
@@ -250,11 +250,11 @@ pub const KEYS: &[Key] = &[
     set("connect/retry/period_increase_factor", Float(1.0, 100.0), "2", "",
         "Each pause is this many times the one before.").per_mode().hidden(),
 
+    set("listen/timeout_ms", Int(-1, MAX_MS), "0", "ms",
+        "How long to try to bind a listener: 0 tries once, -1 tries for ever.").per_mode().hidden(),
     set("listen/endpoints", Endpoints { groups: false }, "", "",
         "Where to listen. A mode that a per-mode value leaves out listens nowhere.")
         .modes(r#"["tcp/[::]:7447"]"#, r#"["tcp/[::]:0"]"#, "[]"),
-    set("listen/timeout_ms", Int(-1, MAX_MS), "0", "ms",
-        "How long to try to bind a listener: 0 tries once, -1 tries for ever.").per_mode().hidden(),
     set("listen/exit_on_failure", Bool, "true", "",
         "Whether opening fails when a listener cannot be bound.").per_mode().hidden(),
     set("listen/retry/period_init_ms", Int(1, MAX_MS), "1000", "ms",

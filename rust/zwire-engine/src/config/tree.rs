@@ -229,13 +229,15 @@ impl Config {
             path = format!("{path}/{name}");
         }
         *here = value;
+        slot(&mut self.root, key.path).sort_all_objects();
         Ok(())
     }
 }
 
+/// As [`Config::to_json`], with the names in alphabetical order.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.root, f)
+        fmt::Display::fmt(&values::sorted(self.root.clone()), f)
     }
 }
 

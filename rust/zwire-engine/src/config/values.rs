@@ -23,15 +23,16 @@ const MODES: [&str; 3] = ["router", "peer", "client"];
 pub(super) fn check(key: &Key, value: Value) -> Result<Value> {
     match value {
         Value::Null => Ok(key.initial()),
-        Value::Object(map) if key.per_mode && is_per_mode(key.kind, &map) => {
+        Value::Object(mut map) if key.per_mode && is_per_mode(key.kind, &map) => {
+            if let Some(name) = map.keys().find(|name| !MODES.contains(&name.as_str())) {
+                return Err(unknown(key.path, name, &MODES));
+            }
             let mut modes = Map::new();
-            for (mode, value) in map {
-                if !MODES.contains(&mode.as_str()) {
-                    return Err(unknown(key.path, &mode, &MODES));
-                }
-                if !value.is_null() {
+            // In the order of the reference, whatever it was.
+            for mode in MODES {
+                if let Some(value) = map.shift_remove(mode).filter(|value| !value.is_null()) {
                     let value = normal(key.kind, &format!("{}/{mode}", key.path), value)?;
-                    modes.insert(mode, value);
+                    modes.insert(mode.to_owned(), value);
                 }
             }
             Ok(Value::Object(modes))
@@ -76,8 +77,14 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::Entries(entries) => intercept::check(entries, path, &value).map(|()| value),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => Err(wrong(kind, path, &value)),
-        Kind::Any => Ok(value),
+        Kind::Any => Ok(sorted(value)),
     }
+}
+
+/// Objects in the order of their names, as those of free form are in the reference.
+pub(super) fn sorted(mut value: Value) -> Value {
+    value.sort_all_objects();
+    value
 }
 
 fn wrong(kind: Kind, path: &str, value: &Value) -> ConfigError {
