@@ -177,7 +177,7 @@ def test_a_job_that_is_done_again_under_its_name_gives_each_row_once(spark, endp
     assert len(once.settled(250)) == 250
 
 
-def test_a_batch_that_failed_says_so(endpoint, once):
+def test_a_batch_that_failed_says_so(spark, endpoint, once):
     options = {"endpoints": endpoint, "commitMarkers": "sink", "queryId": "nightly", "batchId": "3"}
     writer = _sink.writer(options, _parse_datatype_string("key string, payload binary"), overwrite=False)
     batch = pa.record_batch({"key": ["sink/a"], "payload": [b"x"]})
@@ -387,7 +387,7 @@ def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_bat
         ),
     ],
 )
-def test_mistakes_are_found_before_the_job(columns, options, words):
+def test_mistakes_are_found_before_the_job(spark, columns, options, words):
     given = {"endpoints": "tcp/127.0.0.1:1", **options}
     with pytest.raises(ValueError, match=words):
         _sink.writer(given, _parse_datatype_string(columns), overwrite=False)
@@ -401,7 +401,7 @@ def test_spark_shows_them_as_its_own(spark, endpoint):
         sink(df.drop("colour"), endpoint).mode("overwrite").save()
 
 
-def test_writers_pickle_and_open_nothing():
+def test_writers_pickle_and_open_nothing(spark):
     before = zs.session_counts()
     schema = _parse_datatype_string("key string, payload binary, priority smallint")
     given = {"endpoints": "tcp/127.0.0.1:1"}
@@ -417,7 +417,7 @@ def test_writers_pickle_and_open_nothing():
         _sink.stream_writer({**given, "queryId": "x"}, schema, overwrite=False)
 
 
-def test_rows_of_spark_4_0_are_made_into_batches(endpoint, client, collected):
+def test_rows_of_spark_4_0_are_made_into_batches(spark, endpoint, client, collected):
     """There a writer of streams gets rows."""
     from pyspark.sql import Row
 

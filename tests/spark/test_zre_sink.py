@@ -56,7 +56,7 @@ def test_batches_and_streams_are_shouted(spark, listener, options, tmp_path):
     assert heard(listener, "SHOUT", count) == sorted((b"n", b"%d" % number) for number in range(count))
 
 
-def test_whispers_go_to_their_peers(listener, options):
+def test_whispers_go_to_their_peers(spark, listener, options):
     schema = _parse_datatype_string("peer string, content binary")
     writer = pickle.loads(pickle.dumps(_zre_sink.writer(options, schema, overwrite=False)))
     pa = pytest.importorskip("pyarrow")
@@ -86,17 +86,17 @@ def test_whispers_go_to_their_peers(listener, options):
         ("content string", {"group": "G", "maxRowsPerSecond": "0"}, "at least 1"),
     ],
 )
-def test_mistakes_are_found_before_the_job(columns, options, words):
+def test_mistakes_are_found_before_the_job(spark, columns, options, words):
     with pytest.raises(ValueError, match=words):
         _zre_sink.stream_writer(options, _parse_datatype_string(columns), overwrite=False)
 
 
-def test_what_was_said_cannot_be_overwritten():
+def test_what_was_said_cannot_be_overwritten(spark):
     with pytest.raises(ConfigError, match="cannot be overwritten"):
         _zre_sink.writer({"group": "G"}, _parse_datatype_string("content string"), overwrite=True)
 
 
-def test_a_secret_is_named_and_read_by_the_worker(monkeypatch):
+def test_a_secret_is_named_and_read_by_the_worker(spark, monkeypatch):
     public, secret = zre.keypair()
     theirs, their_secret = zre.keypair()
     with zre.Node("closed", {**QUIET, "secret_key": their_secret, "allow": [public]}) as node:
