@@ -1,6 +1,7 @@
 """Recordings in files: what goes in comes out, and other readers and writers agree."""
 
 import datetime as dt
+import gzip
 import io
 import random
 import sys
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from zwire import spool, zenoh
 from zwire.capture import decode
 from zwire.errors import KeyExprError, RecordingError
-from zwire.recording import McapSchema, Remap, _mcap, conform, read, write
+from zwire.recording import McapSchema, Remap, _mcap, _write, conform, read, write
 from zwire.spark import schema
 
 BEGIN = dt.datetime(2026, 3, 4, 5, 6, 7, 123456, dt.UTC)
@@ -157,6 +158,15 @@ def test_tables_are_what_pyarrow_reads(tmp_path):
         assert pa.ipc.open_file(file).read_all().equals(rows)
 
 
+def test_small_batches_share_a_row_group(tmp_path, monkeypatch):
+    monkeypatch.setattr(_write, "_GROUP_ROWS", 64)
+    path = tmp_path / "run.parquet"
+    write(made(200).to_batches(max_chunksize=3), path)
+    found = pq.ParquetFile(path).metadata
+    assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == [66, 66, 66, 2]
+    assert pa.table(read(path)).equals(made(200))
+
+
 def test_columns_of_others_are_understood(tmp_path):
     found = pa.table(
         {
@@ -209,6 +219,19 @@ def test_publications_of_a_capture_are_read():
     only = pa.table(read(source, link=f"{link[:-1]}*"))
     assert set(only.column("link").to_pylist()) <= {each["link"] for each in found}
     assert link in only.column("link").to_pylist()
+
+
+def test_a_capture_that_is_cut_off_says_so(tmp_path):
+    octets = gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes())
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(octets)
+    whole, failed = rows_of(path)
+    assert not failed
+    path.write_bytes(octets[:-30])
+    found, failed = rows_of(path)
+    assert failed
+    assert found == whole[: len(found)]
+    assert found
 
 
 def test_keys_times_and_columns_are_chosen(path):

@@ -210,12 +210,18 @@ def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     from zwire.capture import decode
 
     decoder = decode(source.path, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
+    problem: str | None = None
     for found in decoder:
         batch = pa.record_batch(found)
         pushed = batch.filter(pc.equal(batch.column("message"), "push"))
         if pushed.num_rows:
             yield _published(pushed, wanted)
         source.position = min(decoder.position, source.size)
+        # Bytes of a protocol that do not decode are no publications; where the file is damaged it says so.
+        damaged = pc.and_(pc.equal(batch.column("message"), "error"), batch.column("protocol").is_null())
+        problem = problem or next(iter(batch.filter(damaged).column("error").to_pylist()), None)
+    if problem is not None:
+        raise RecordingError(problem)
 
 
 def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from os import PathLike
 
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from zwire.recording._mcap import McapSchema
 
 __all__ = ["Written", "write"]
 
 _WRITTEN = ("parquet", "arrow", "mcap")
+
+_GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
+"""When a row group of Parquet is written; so much is held until then."""
 
 _NOT_IN_MCAP = ("attachment", "shard", "offset")
 
@@ -109,7 +113,34 @@ def _parquet(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[A
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(path, rows, compression="zstd" if compress else "none") as writer:
-        yield writer.write_batch
+        group = _Group(writer)
+        try:
+            yield group.add
+        finally:
+            group.write()
+
+
+class _Group:
+    """Batches that become a row group of Parquet: each has statistics and pages of every column."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        import pyarrow as pa
+
+        if self._rows:
+            self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=self._rows)
+        self._batches, self._rows, self._bytes = [], 0, 0
 
 
 @contextmanager
