@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nodes import client, eventually, router
-from zwire import errors, spool, zenoh
+from zwire import errors, recording, spool, zenoh
 from zwire.cli import main
 
 if TYPE_CHECKING:
@@ -118,7 +118,16 @@ def test_export_writes_all_rows(filled, tmp_path, capsys):
     assert table.column_names == ["key", "shard"]
     assert set(table["shard"].to_pylist()) == {1}
     assert main(["spool", "export", str(filled), "-o", str(tmp_path / "x.csv")]) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.arrow", "out.parquet", "spool"]
+    out = tmp_path / "out.mcap"
+    assert main(["spool", "export", str(filled), "-o", str(out)]) == 0
+    batches = list(recording.read(out, columns=["payload"]))
+    assert sum(batch.num_rows for batch in batches) == 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "out.arrow",
+        "out.mcap",
+        "out.parquet",
+        "spool",
+    ]
 
 
 def test_verify_names_every_place_that_cannot_be_read(filled, capsys):

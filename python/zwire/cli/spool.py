@@ -4,7 +4,7 @@ zwire spool --dir DIR KEY...    keeps what is published on key expressions, unti
 zwire spool stat DIR            what is in it: shards, offsets, gaps, consumers
 zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
 zwire spool cat DIR             prints rows
-zwire spool export DIR -o FILE  writes rows as Parquet or as a file of Arrow
+zwire spool export DIR -o FILE  writes rows as Parquet, as a file of Arrow, or as MCAP
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     look.add_argument("-n", "--count", type=_options.positive, metavar="N", help="no more rows than these")
     look.add_argument(
         "--format",
-        choices=["text", "jsonl", "parquet", "arrow"],
-        help="text or jsonl for cat, parquet or arrow for export (default: by the name of the output)",
+        choices=["text", "jsonl", "parquet", "arrow", "mcap"],
+        help="text or jsonl for cat; parquet, arrow or mcap for export (default: by the name of the output)",
     )
     look.add_argument("-o", "--output", type=Path, metavar="FILE", help="of export")
     _options.add_network(parser)
@@ -218,32 +218,45 @@ def _export(path: Path, args: argparse.Namespace) -> int:
     _need_pyarrow("export")
     if args.output is None:
         raise ConfigError("export needs -o FILE", path="--output")
+    kind = args.format or args.output.suffix.removeprefix(".")
+    if kind not in {"parquet", "arrow", "mcap"}:
+        raise ConfigError("export writes parquet, arrow or mcap: give --format", path="--format")
+    if kind == "mcap" and importlib.util.find_spec("mcap") is None:
+        raise ConfigError("mcap needs its own library: pip install 'zwire[record]'", path="--format")
+    draft = args.output.with_name(args.output.name + ".part")
+    try:
+        with _shown() as step:
+            rows = _write(kind, _batches(path, args, step), draft)
+        if rows == 0:
+            _options.say(f"zwire spool: no rows in {path}, nothing written")
+            return 0
+        draft.replace(args.output)
+    finally:
+        draft.unlink(missing_ok=True)
+    _options.say(f"{rows} rows in {args.output}")
+    return 0
+
+
+def _write(kind: str, batches: Iterator[pa.RecordBatch], path: Path) -> int:
+    """Write batches; returns how many rows."""
+    if kind == "mcap":
+        from zwire import recording
+
+        return recording.write(batches, path, "mcap").rows
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kind = args.format or {".parquet": "parquet", ".arrow": "arrow"}.get(args.output.suffix)
-    if kind not in {"parquet", "arrow"}:
-        raise ConfigError("export writes parquet or arrow: give --format", path="--format")
-    draft = args.output.with_name(args.output.name + ".part")
+    make: Any = pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file
     rows, writer = 0, None
     try:
-        with _shown() as step:
-            for batch in _batches(path, args, step):
-                if writer is None:
-                    make: Any = pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file
-                    writer = make(str(draft), batch.schema)
-                writer.write_batch(batch)
-                rows += batch.num_rows
-        if writer is None:
-            _options.say(f"zwire spool: no rows in {path}, nothing written")
-            return 0
-        writer.close()
-        draft.replace(args.output)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    _options.say(f"{rows} rows in {args.output}")
-    return 0
+        for batch in batches:
+            writer = writer or make(str(path), batch.schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
 
 
 def _batches(

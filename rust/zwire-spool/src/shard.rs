@@ -205,7 +205,9 @@ impl ShardWriter {
     /// Of the operating system; the rows are kept then, so that it can be tried again.
     pub fn flush(&mut self, now: i64) -> Result<()> {
         if self.block.rows() == 0 {
-            return Ok(());
+            // The last time may have ended behind the block and before its mark.
+            let late = self.options.durability == Durability::Os && self.unpublished();
+            return if late { self.publish() } else { Ok(()) };
         }
         let end = self.next_offset();
         if end > self.reserved {
@@ -319,17 +321,20 @@ impl ShardWriter {
         let blocks: Vec<_> = open.entries.iter().map(footer_block).collect();
         let footer = open.head.encode_footer(&self.layout, &blocks);
         let slices = &mut [IoSlice::new(&footer)];
-        match write_slices(&mut open.file, &open.path, slices, self.options.room.as_ref()) {
-            Ok(()) => open.len += footer.len() as u64,
+        let ended = match write_slices(&mut open.file, &open.path, slices, self.options.room.as_ref()) {
+            Ok(()) => {
+                open.len += footer.len() as u64;
+                Ok(())
+            }
             // Without its end it is as good for our readers; a full disk is no reason to stop here.
-            Err(_) => self.rewind(&mut open)?,
-        }
+            Err(_) => self.rewind(&mut open),
+        };
         let synced = match self.options.durability {
             Durability::Os => Ok(()),
             Durability::Disk => open.file.sync_data().map_err(Error::io("sync", &*open.path)),
         };
         self.abandon(open);
-        synced
+        ended.and(synced)
     }
 
     /// Goes on behind a segment.
