@@ -473,6 +473,12 @@ class Node:
 
         self.things[name] = self.session.declare_queryable(key, answer, **self.options(options))
 
+    def serve(self, name, key):
+        """Answers in a loop."""
+        self.things[name] = queryable = self.session.declare_queryable(key)
+        loop = lambda: [query.reply(key, b"x") for query in queryable]  # noqa: E731
+        threading.Thread(target=loop, daemon=True).start()
+
     def advanced_publisher(self, name, key, cache=None, detect=None, detection=False, **options):
         """`detect` holds the periods of heartbeats."""
         ext = importlib.import_module(self.z.__name__ + ".ext")

@@ -269,18 +269,23 @@ def test_a_timeout_ends_with_an_error(nodes):
 
 
 @pytest.mark.parametrize("hub", [ZWIRE, ECLIPSE])
-def test_a_query_that_is_kept_ends_with_its_callback(net, hub):
+def test_a_query_that_is_kept_ends_with_its_callback_or_its_turn(net, hub):
     """As no other implementation does it: there its asker hears of a timeout, whoever that is."""
     router = net.hub(hub)
     for asker, answerer in [(ECLIPSE, ZWIRE), (ZWIRE, ECLIPSE)]:
         asking, answers = net.client(asker, router), net.client(answerer, router)
-        key = f"kept/{answerer}"
-        answering(asking, answers, key, [{"do": "reply", "payload": "x"}, {"do": "keep"}])
-        answer = asking.get(selector=key, timeout=0.7 if answerer == ECLIPSE else 10)
-        timeouts = {("error", shown(b"Timeout"))} if answerer == ECLIPSE else set()
-        assert set(map(told, answer["replies"])) == {(key, "PUT", shown(b"x"))} | timeouts
-        # All of it in far less than the timeout: the end was said.
-        assert answerer == ECLIPSE or answer["seconds"] < 2
+        answering(asking, answers, "kept", [{"do": "reply", "payload": "x"}, {"do": "keep"}])
+        answers.serve(name="loop", key="loop")
+        asking.querier(name="probe", key="loop")
+        eventually("the loop is known", lambda asking=asking: asking.matching(name="probe"))
+        for key in ("kept", "loop"):
+            answer = asking.get(selector=key, timeout=0.7 if answerer == ECLIPSE else 10)
+            timeouts = {("error", shown(b"Timeout"))} if answerer == ECLIPSE else set()
+            assert set(map(told, answer["replies"])) == {(key, "PUT", shown(b"x"))} | timeouts
+            # All of it in far less than the timeout: the end was said.
+            assert answerer == ECLIPSE or answer["seconds"] < 2
+        for name in ("queryable", "loop"):
+            answers.undeclare(name=name)
 
 
 def test_replies_do_not_wait_for_the_end(nodes):
