@@ -9,7 +9,6 @@ import gzip
 import hashlib
 import json
 import lzma
-import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -59,8 +58,6 @@ def bytes_of(fact, field):
     """Payloads of more than 4,096 octets are a length and a hash in the truth."""
     if f"{field}_sha256" in fact:
         return fact[f"{field}_len"], fact[f"{field}_sha256"]
-    if f"{field}_crc32" in fact:
-        return fact[f"{field}_len"], fact[f"{field}_crc32"]
     text = fact.get(f"{field}_b64")
     return short(None if text is None else base64.b64decode(text))
 
@@ -76,7 +73,10 @@ def frames(fact, field):
 
 
 def facts(name):
-    """What was put, deleted, answered, shouted, whispered and sent, as the applications wrote it down."""
+    """What was put, deleted, answered, shouted, whispered and sent, as the applications wrote it down.
+
+    Not for `zenoh-bulk`, which says less about more: of each payload its length and CRC-32.
+    """
     name = full(name)
     found = Counter()
     sockets = {}
@@ -132,8 +132,6 @@ def seen(rows):
         if row.message == "push":
             found["push", row.kind, row.key, payload, row.encoding, attachment, row.priority] += 1
             found["push", row.kind, row.key, payload] += 1
-            if row.payload is not None:
-                found["push", row.kind, row.key, (len(row.payload), zlib.crc32(row.payload))] += 1
         elif row.message == "response" and row.kind == "err":
             found["response", "err", payload, row.encoding] += 1
         elif row.message == "response":

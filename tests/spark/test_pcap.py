@@ -41,18 +41,29 @@ def secrets(tmp_path_factory):
 
 
 def test_every_capture_says_what_its_applications_said(spark, secrets):
-    assert len(ALL) > 20
-    # More than is compared with the truth of 100,000 rows would only take time.
+    names = [name for name in ALL if name != "zenoh-bulk"]
+    assert len(names) > 19
     columns = "message,protocol,kind,key,payload,encoding,attachment,priority,peer,group,content,file"
-    frame = read(spark, keys=secrets, columns=columns, minPartitions=2).load(f"{HERE}/*.pcap*.gz")
+    frame = read(spark, keys=secrets, columns=columns, minPartitions=2).load([path(name) for name in names])
     by_file = {}
     table = frame.toArrow()
     make = namedtuple("Row", table.column_names)  # noqa: PYI024 - the columns are those of the table
     for row in map(make, *table.to_pydict().values()):
         by_file.setdefault(row.file, []).append(row)
-    assert set(by_file) == {path(name) for name in ALL}
-    for name in ALL:
+    assert set(by_file) == {path(name) for name in names}
+    for name in names:
         assert missing(name, by_file[path(name)]) == Counter(), name
+
+
+def test_a_hundred_thousand_messages_are_those_that_were_sent(spark):
+    frame = read(spark, columns="key,payload", messages="push", keyexpr="bulk/**").load(path("bulk"))
+    found = frame.selectExpr("key", "length(payload) as size", "crc32(payload) as crc").toArrow().to_pydict()
+    sent = [fact for fact in truth.told("bulk") if fact["op"] == "put"]
+    assert len(sent) == 100_000
+    # One publisher and one connection: they are in the order in which they were sent.
+    assert found["key"] == [fact["key"] for fact in sent]
+    assert found["size"] == [fact["payload_len"] for fact in sent]
+    assert found["crc"] == [fact["payload_crc32"] for fact in sent]
 
 
 def test_all_columns_are_those_of_the_decoder(spark):
@@ -69,16 +80,13 @@ def test_all_columns_are_those_of_the_decoder(spark):
 
 FILTERS = [
     "key = '{a}' or priority is null",  # stays with Spark
-    "not (key = '{a}') and not (priority >= 6)",
-    "not (key <=> '{a}') and key not in ('{b}')",
+    "not (key <=> '{a}') and key not in ('{b}') and not (priority >= 6)",
     "key <=> null and message != 'push'",
     "key in ('{a}', '{b}') and priority in (1, 5) and not express",
     "key not in ('{a}', null)",
     "key > '{b}' and key <= 'x' and key like '%o%' and not (key like '%e')",
-    "size(content) > 0",
-    "sn > 100 and sn < 4000000000 and payload > x'40' and payload != x'41'",
-    "ts >= timestamp'{middle}' and file like '%query%'",
-    "ts < timestamp'{middle}' and ts > timestamp_ntz'2020-01-01'",
+    "size(content) > 0 and ts < timestamp'{middle}' and ts > timestamp_ntz'2020-01-01'",
+    "sn > 100 and sn < 4000000000 and payload > x'40' and payload != x'41' and ts >= timestamp'{middle}'",
     "file not like '%query%' and kind = 'put' and length(payload) > 10",
 ]
 
@@ -99,7 +107,7 @@ def test_filters_that_are_taken_are_exact(pushing):
         whole = read(pushing, pushdown="true", minPartitions=1).load(paths)
         found = whole.where(each).selectExpr(*totals).first()
         assert tuple(found) == tuple(wanted[2 * number : 2 * number + 2]), each
-    assert len(set(wanted)) > 12, "most of them let the same rows through"
+    assert len(set(wanted)) > 9, "most of them let the same rows through"
     rows.unpersist()
 
 
@@ -187,11 +195,11 @@ def test_no_bad_file_ends_a_job(spark, tmp_path):
     (tmp_path / "bad.pcap").write_bytes(b"no capture at all")
     (tmp_path / "_hidden").write_bytes(b"no capture at all")
     (tmp_path / "empty").mkdir()
-    rows = read(spark).load(str(tmp_path)).collect()
+    paths = [str(tmp_path), str(tmp_path / "empty"), f"file:{tmp_path}/a.pcap.gz"]
+    rows = read(spark).load(paths).collect()
     assert len(rows) == 182
     (bad,) = [row for row in rows if row.message == "error"]
     assert bad.error == f"{tmp_path}/bad.pcap: capture file magic: illegal value 1852776547 at offset 0"
-    assert read(spark).load(f"file:{tmp_path}/a.pcap.gz").count() == 181
     assert read(spark).load(str(tmp_path / "empty")).count() == 0
 
 
