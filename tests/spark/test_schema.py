@@ -6,7 +6,7 @@ from pyspark.sql.types import StructType
 
 from zwire.spark import schema
 
-SCHEMAS = ["DECODE", "PUT", "REPLY", "SELECTED", "SUMMARY", "TOLD"]
+SCHEMAS = ["DECODE", "GAP", "PUT", "REPLY", "SAMPLE", "SELECTED", "SUMMARY", "TOLD", "ZRE", "ZRE_LOG"]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
