@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -147,6 +150,76 @@ def test_numbers_that_are_missing_are_rows(hub, tmp_path):
     assert (missing["kind"], missing["sn_from"], missing["sn_to"], missing["count"]) == ("gap", 9, 11, 3)
     assert (missing["shard"], missing["offset"], missing["source_eid"]) == (0, 2, entity.eid)
     assert (again["kind"], again["sn_from"], again["offset"]) == ("duplicate", 12, 3)
+
+
+def test_numbers_that_came_while_nobody_wrote_are_rows(hub, tmp_path):
+    with client(hub) as publisher:
+        entity = publisher.declare_publisher("k").id
+        for numbers in ((0, 1, 2), (3, 4), (9,)):
+            with client(hub) as session, spool.Spooler(tmp_path, "k", session=session, shards=2) as spooler:
+                spooler.ready(5)
+                for number in numbers:
+                    publisher.put("k", str(number), source_info=zenoh.SourceInfo(entity, number), **BLOCK)
+                eventually(lambda: spooler.stats()["rows"] == len(numbers))  # noqa: B023 - done before the next
+    missing = [row for row in gaps(spool.open(tmp_path)) if row["kind"] == "gap"]
+    assert [(row["sn_from"], row["sn_to"], row["count"]) for row in missing] == [(5, 8, 4)]
+
+
+KEEP = """
+import sys
+from zwire import spool
+with spool.Spooler(
+    sys.argv[1], "k/**", shards=2, segment_bytes=50_000, linger=0.001,
+    config={"mode": "client", "connect/endpoints": [sys.argv[2]]},
+) as spooler:
+    spooler.ready(5)
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_killed_spoolers_keep_all_but_what_gaps_name(hub, tmp_path):
+    sent = 0
+    with client(hub) as publisher:
+        entity = publisher.declare_publisher("k").id
+
+        def put() -> None:
+            nonlocal sent
+            info = zenoh.SourceInfo(entity, sent)
+            publisher.put(f"k/{sent % 10}", str(sent), source_info=info, **BLOCK)
+            sent += 1
+
+        for round_ in range(3):
+            command = [sys.executable, "-c", KEEP, tmp_path, hub.listening()[0]]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            with process:
+                assert process.stdout.readline() == "ready\n"
+                view = spool.open(tmp_path)
+                before = sum(view.end().values())
+                while sum(view.end().values()) < before + 700:
+                    put()
+                if round_ < 2:
+                    process.kill()
+                else:
+                    process.stdin.close()
+                process.wait(10)
+            # Nobody writes this.
+            for _ in range(20):
+                put()
+    found = rows(view, "key", "payload", "shard", "offset")
+    kept = [int(row["payload"]) for row in found]
+    assert len(set(kept)) == len(kept)
+    for key in {row["key"] for row in found}:
+        order = [int(row["payload"]) for row in found if row["key"] == key]
+        assert order == sorted(order)
+    named = set()
+    for row in gaps(view):
+        if row["kind"] == "gap":
+            named |= set(range(row["sn_from"], row["sn_to"] + 1))
+    # What came last has nobody behind it who could miss it.
+    assert not set(kept) & named
+    assert set(kept) | named == set(range(max(kept) + 1))
+    assert len(named) >= 40
 
 
 def test_a_queue_that_is_full_drops_and_tells(hub, tmp_path):

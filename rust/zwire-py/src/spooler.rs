@@ -12,6 +12,7 @@ use crate::{
     subscriber::Subscriber,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use numbers::Numbers;
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use std::{
@@ -161,6 +162,8 @@ impl SpoolWriter {
         consumer_seconds: Option<f64>,
     ) -> PyResult<Self> {
         let (writer, shards) = open(py, &dir, &settings)?;
+        // Damaged rows are the matter of whoever reads them; numbers begin anew then.
+        let known = py.detach(|| Numbers::of(&dir)).unwrap_or_default();
         let micros = |seconds: f64| (seconds * 1e6) as i64;
         let count = shards.data.len() as u64;
         let rule =
@@ -192,7 +195,7 @@ impl SpoolWriter {
             // What an earlier subscriber has as well is its own.
             let earlier = sources.iter().map(|source| source.key.clone()).collect();
             sources.push(source.clone());
-            let taker = Taker::new(shared.clone(), source, number, earlier);
+            let taker = Taker::new(shared.clone(), source, number, earlier, known.clone());
             let thread = std::thread::Builder::new().name(format!("zwire-spool-{number}"));
             threads.push(thread.spawn(move || taker.run())?);
         }

@@ -1,7 +1,12 @@
 //! Numbers that publishers give their samples: what is missing between them.
 
-use std::collections::HashMap;
+use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch};
+use std::{collections::HashMap, path::Path};
 use zwire_proto::zenoh::{ZenohId, wire::SourceInfo};
+use zwire_spool::{BatchLimits, Error, Shard, Spool};
+
+/// Rows of each shard that are looked at for the last numbers of publishers, when a spooler starts.
+const LAST_ROWS: u64 = 1 << 17;
 
 /// Publishers that are watched at once. Beyond it all are forgotten, and known again with their next sample.
 const MAX_SOURCES: usize = 65_536;
@@ -23,10 +28,47 @@ pub(crate) enum Number {
 }
 
 /// The last number of each publisher.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Numbers(HashMap<(ZenohId, u32), u32>);
 
 impl Numbers {
+    /// What the last rows of a spool say, so that what was missed while nobody wrote has numbers too.
+    pub(crate) fn of(dir: &Path) -> Result<Self, Error> {
+        let mut numbers = Self::default();
+        let spool = Spool::open(dir)?;
+        let columns = ["source_zid", "source_eid", "source_sn"];
+        if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
+            return Ok(numbers);
+        }
+        for shard in (0..spool.meta().shards).map(Shard::Data) {
+            let mark = spool.mark(shard)?;
+            let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+            let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
+            while let Some(batch) = rows.next_batch()? {
+                numbers.see_rows(&batch);
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn see_rows(&mut self, batch: &RecordBatch) {
+        let (Some(zids), Some(eids), Some(sns)) = (
+            batch.column(0).as_any().downcast_ref::<BinaryArray>(),
+            batch.column(1).as_any().downcast_ref::<Int64Array>(),
+            batch.column(2).as_any().downcast_ref::<Int64Array>(),
+        ) else {
+            return;
+        };
+        for row in (0..batch.num_rows()).filter(|row| !sns.is_null(*row) && !zids.is_null(*row)) {
+            let zid = ZenohId::from_wire(zids.value(row));
+            if let (Some(zid), Ok(eid), Ok(sn)) =
+                (zid, u32::try_from(eids.value(row)), u32::try_from(sns.value(row)))
+            {
+                self.see(&SourceInfo { zid, eid, sn });
+            }
+        }
+    }
+
     /// Takes note of a sample's number.
     pub(crate) fn see(&mut self, info: &SourceInfo) -> Number {
         if self.0.len() >= MAX_SOURCES {

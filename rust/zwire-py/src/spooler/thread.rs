@@ -106,6 +106,7 @@ impl Taker {
         source: Arc<Source>,
         number: usize,
         earlier: Vec<KeyExpr>,
+        numbers: Numbers,
     ) -> Self {
         let fields = fields(shared.shards[0].lock().layout());
         Self {
@@ -115,7 +116,7 @@ impl Taker {
             source,
             earlier,
             fields,
-            numbers: Numbers::default(),
+            numbers,
             unseen: 0,
             dropped: 0,
             gaps: Vec::new(),
