@@ -33,6 +33,7 @@ INNER = {
     "SpoolAppender",
     "SpoolRows",
     "SpoolView",
+    "SpoolWriter",
     "Stopper",
     "WakeThread",
     "Wakeups",

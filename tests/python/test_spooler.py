@@ -73,7 +73,7 @@ def test_what_is_published_is_in_the_spool_with_everything_that_goes_with_it(hub
     assert full["attachment"] == b"more"
     assert abs(full["ts"].timestamp() - stamp.get_time().timestamp()) < 2e-6
     assert full["hlc"] is not None
-    assert full["hlc_id"] == bytes.fromhex(str(publisher.zid()))[::-1].rstrip(b"\0")
+    assert full["hlc_id"] == bytes.fromhex(str(publisher.zid()).zfill(32))[::-1].rstrip(b"\0")
     assert full["source_zid"] == full["hlc_id"]
     assert full["source_sn"] == 41
     assert (empty["payload"], empty["kind"], empty["attachment"]) == (b"", 0, None)
