@@ -30,15 +30,22 @@ enum Repr {
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct Short {
-    raw: [u8; IN_PLACE],
-    len: u8,
+    /// The text, zeros, and its length in the last byte.
+    raw: [u8; IN_PLACE + 1],
+}
+
+impl Short {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.raw[..usize::from(self.raw[IN_PLACE])]
+    }
 }
 
 const _: () = assert!(size_of::<Text>() == size_of::<Bytes>() + 8);
 
 impl Text {
     /// The empty text.
-    pub const EMPTY: Self = Self(Repr::InPlace(Short { raw: [0; IN_PLACE], len: 0 }));
+    pub const EMPTY: Self = Self(Repr::InPlace(Short { raw: [0; IN_PLACE + 1] }));
 
     /// A text over static memory.
     #[must_use]
@@ -71,14 +78,23 @@ impl Text {
 
     /// `None` where they are too long. They were checked to be UTF-8.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "at most IN_PLACE")]
     fn in_place(bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() {
             return Some(Self::EMPTY);
         }
-        let mut raw = [0; IN_PLACE];
-        raw.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(Self(Repr::InPlace(Short { raw, len: bytes.len() as u8 })))
+        if bytes.len() > IN_PLACE {
+            return None;
+        }
+        let mut words = [0; (IN_PLACE + 1) / 8];
+        for (word, part) in words.iter_mut().zip(bytes.chunks(8)) {
+            *word = word_of(part);
+        }
+        words[IN_PLACE / 8] |= (bytes.len() as u64) << 56;
+        let mut raw = [0; IN_PLACE + 1];
+        for (part, word) in raw.as_chunks_mut().0.iter_mut().zip(words) {
+            *part = word.to_le_bytes();
+        }
+        Some(Self(Repr::InPlace(Short { raw })))
     }
 
     /// The text as a string slice.
@@ -87,7 +103,7 @@ impl Text {
     #[allow(unsafe_code, reason = "every constructor has checked that the bytes are UTF-8")]
     pub fn as_str(&self) -> &str {
         let bytes = match &self.0 {
-            Repr::InPlace(short) => &short.raw[..usize::from(short.len)],
+            Repr::InPlace(short) => short.bytes(),
             Repr::Shared(bytes) => &bytes[..],
         };
         // SAFETY: the field is private, immutable, and was checked by each constructor.
@@ -98,7 +114,7 @@ impl Text {
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
-            Repr::InPlace(short) => Bytes::copy_from_slice(&short.raw[..usize::from(short.len)]),
+            Repr::InPlace(short) => Bytes::copy_from_slice(short.bytes()),
             Repr::Shared(bytes) => bytes,
         }
     }
@@ -119,6 +135,23 @@ impl Text {
     }
 }
 
+/// Up to eight bytes and zeros behind them. A copy of any length would be a call, and reading whole words of what
+/// that has written in pieces takes long.
+#[inline]
+fn word_of(bytes: &[u8]) -> u64 {
+    if let Some(eight) = bytes.first_chunk() {
+        return u64::from_le_bytes(*eight);
+    }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        // Both hold what is in the middle.
+        (Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4))
+        }
+        _ => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
 impl Default for Text {
     fn default() -> Self {
         Self::EMPTY
@@ -129,7 +162,7 @@ impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             // Of fixed length, which needs no call; behind a text there are zeros.
-            (Repr::InPlace(one), Repr::InPlace(other)) => one.len == other.len && one.raw == other.raw,
+            (Repr::InPlace(one), Repr::InPlace(other)) => one.raw == other.raw,
             _ => self.as_str() == other.as_str(),
         }
     }
@@ -219,6 +252,18 @@ mod tests {
             assert_eq!(text.clone().into_bytes(), bytes);
             assert_eq!(Text::from("k".repeat(len)), text);
             assert_eq!(Text::from("k".repeat(len).as_str()), text);
+        }
+    }
+
+    #[test]
+    fn texts_of_each_length_stay_what_they_are() {
+        let alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGH";
+        for len in 0..=IN_PLACE + 1 {
+            let text = Text::from(&alphabet[..len]);
+            assert_eq!(text.as_str(), &alphabet[..len]);
+            assert_eq!(text, Text::from_static(&alphabet[..len]));
+            let next = Text::from(&alphabet[1..=len]);
+            assert_eq!(text == next, len == 0);
         }
     }
 

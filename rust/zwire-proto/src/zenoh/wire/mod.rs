@@ -119,7 +119,10 @@ impl NetworkMessage {
     ) -> Result<()> {
         let plain = Plain::decode(r);
         match (plain, reliability) {
-            (Some(plain), Some(reliability)) => out.push((Self::Push(plain.build()), reliability)),
+            // Where the list has room before there is a message, that is built in it.
+            (Some(plain), Some(reliability)) => {
+                out.extend(core::iter::once_with(|| (Self::Push(plain.build()), reliability)));
+            }
             (Some(_), None) => {}
             (None, Some(reliability)) => out.push((Self::decode_any(r)?, reliability)),
             (None, None) => drop(Self::decode_any(r)?),
