@@ -81,6 +81,9 @@ pub(crate) struct Effects {
     flush: Vec<(Arc<Link>, Urgency)>,
     pub(crate) waits: Vec<Wait>,
     signals: Vec<Signal>,
+    /// Samples of a link for one subscriber, which go into its queue together.
+    staged: VecDeque<Sample>,
+    staged_for: Option<Arc<Queue<Sample>>>,
     /// What the node said of other nodes.
     pub(crate) events: Vec<Heard>,
     /// A lane was full.
@@ -127,6 +130,30 @@ impl Effects {
             && self.events.is_empty()
             && self.garbage.is_empty()
             && !self.told
+    }
+
+    /// What is staged goes into its queue.
+    pub(crate) fn hand_over(&mut self) {
+        let Some(queue) = &self.staged_for else { return };
+        if self.staged.is_empty() {
+            return;
+        }
+        let garbage = &mut self.garbage;
+        let pushed = queue.push_many(&mut self.staged, |sample| garbage.push(Garbage::Sample(sample)));
+        let queue = queue.clone();
+        self.pushed(&queue, pushed);
+    }
+
+    /// The consumer of `queue` is to be told, and waited for if it is over its bound.
+    fn pushed(&mut self, queue: &Arc<Queue<Sample>>, pushed: Pushed) {
+        if !matches!(self.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
+            self.signals.push(Signal::Samples(queue.clone()));
+        }
+        if pushed == Pushed::Over
+            && !matches!(self.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
+        {
+            self.waits.push(Wait::Samples(queue.clone()));
+        }
     }
 
     /// Writes what was queued, and drops what was displaced.
@@ -695,16 +722,18 @@ impl ToSubscribers<'_> {
 /// A sample into a queue.
 #[inline]
 pub(crate) fn give(queue: &Arc<Queue<Sample>>, sample: Sample, effects: &mut Effects) {
+    // What a link brings mostly is for the same subscriber as what it has just brought.
+    if effects.moment.is_none() && queue.takes_many() {
+        if !effects.staged_for.as_ref().is_some_and(|staged_for| Arc::ptr_eq(staged_for, queue)) {
+            effects.hand_over();
+            effects.staged_for = Some(queue.clone());
+        }
+        effects.staged.push_back(sample);
+        return;
+    }
     let garbage = &mut effects.garbage;
     let pushed = queue.push_or(sample, |sample| garbage.push(Garbage::Sample(sample)));
-    if !matches!(effects.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
-        effects.signals.push(Signal::Samples(queue.clone()));
-    }
-    if pushed == Pushed::Over
-        && !matches!(effects.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
-    {
-        effects.waits.push(Wait::Samples(queue.clone()));
-    }
+    effects.pushed(queue, pushed);
 }
 
 /// Publications of our own session to the links that want them.

@@ -404,6 +404,34 @@ impl<T: Weigh> Queue<T> {
         Pushed::Dropped
     }
 
+    /// Whether [`Self::push_many`] may be used: whether producers wait where it is full.
+    #[inline]
+    pub(crate) const fn takes_many(&self) -> bool {
+        self.bounds.overflow.waits()
+    }
+
+    /// As [`Self::push_or`] for each of `items`, with one lock; afterwards there is none left in the list.
+    pub(crate) fn push_many(&self, items: &mut VecDeque<T>, mut out: impl FnMut(T)) -> Pushed {
+        debug_assert!(self.takes_many());
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            drop(inner);
+            items.drain(..).for_each(out);
+            return Pushed::Closed;
+        }
+        let waits = matches!(self.bounds.overflow, Overflow::Wait { .. });
+        if waits && inner.stalled {
+            drop(inner);
+            let pushed = items.drain(..).map(|item| self.push_or(item, &mut out));
+            return pushed.last().unwrap_or(Pushed::Stored);
+        }
+        inner.received += items.len() as u64;
+        inner.bytes += items.iter().map(Weigh::weight).sum::<usize>();
+        inner.unsignalled |= !items.is_empty();
+        inner.items.append(items);
+        if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
+    }
+
     /// Hands over all that `items` gives, with one lock, to a queue that [holds](Overflow::Hold) its
     /// producer: it may get over its bound by them. [`Self::signal`] follows.
     pub fn push_all(&self, items: impl Iterator<Item = T>) -> Pushed {

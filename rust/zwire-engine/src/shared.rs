@@ -233,6 +233,7 @@ impl Shared {
                 }
             }
             core.hear(now, effects);
+            effects.hand_over();
             self.finish_dropped(&mut core, now, effects);
             self.arm(&core);
         }

@@ -249,3 +249,35 @@ fn the_rest_is_more_nothing_or_the_end() {
     assert_eq!(q.try_recv(), Ok(Some(1)));
     assert_eq!(q.rest(), Rest::Ended);
 }
+
+#[test]
+fn many_are_pushed_as_one_after_the_other() {
+    for overflow in [Overflow::Wait { deadline: Duration::ZERO }, Overflow::Hold] {
+        let [one, many] = [(); 2].map(|()| Queue::new(Bounds { messages: 3, bytes: 1_000, overflow }));
+        for round in [vec![1, 2], vec![], vec![3, 4, 5]] {
+            let each: Vec<Pushed> = round.iter().map(|n| one.push(Item("", *n, 10)).0).collect();
+            let mut items = round.iter().map(|n| Item("", *n, 10)).collect();
+            let pushed = many.push_many(&mut items, |_| panic!("nothing falls out"));
+            assert_eq!(pushed, each.last().copied().unwrap_or(Pushed::Stored));
+            assert!(items.is_empty());
+            assert_eq!(one.stats(), many.stats());
+        }
+    }
+}
+
+#[test]
+fn many_find_no_place_where_nobody_takes_and_none_where_nobody_is() {
+    let bounds = Bounds { messages: 2, bytes: 1_000, overflow: Overflow::Wait { deadline: Duration::ZERO } };
+    let queue = Queue::new(bounds);
+    let push = |count| {
+        let mut out = 0;
+        let pushed = queue.push_many(&mut (0..count).map(|n| Item("", n, 1)).collect(), |_| out += 1);
+        (pushed, out)
+    };
+    assert_eq!(push(3), (Pushed::Over, 0));
+    queue.wait_space_blocking();
+    assert_eq!(push(2), (Pushed::Dropped, 2));
+    assert_eq!((queue.dropped(), queue.len()), (2, 3));
+    queue.close();
+    assert_eq!(push(2), (Pushed::Closed, 2));
+}
