@@ -3,8 +3,12 @@
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
@@ -22,7 +26,8 @@ from pyspark.sql.datasource import (
 
 import zwire.spark as zs
 from zwire import spool
-from zwire.spark.sources import _spool
+from zwire.errors import SpoolLocked
+from zwire.spark.sources import _spool, _stream
 from zwire.spark.sources._logs import TABLES, columns_of
 
 SECONDS = 60
@@ -341,6 +346,88 @@ def test_an_unfinished_batch_is_done_again_with_the_same_rows(spark, tmp_path):
     assert len(rows[0]) == 100
     assert rows[0] == rows[1] == same[0] == same[1]
     assert len(rest[0]) == 50
+
+
+def test_a_query_can_receive_by_itself_and_ends_in_order(spark, endpoint, client, tmp_path):
+    folder = tmp_path / "spool"
+    options = {"keys": "own/**", "endpoint": endpoint, "spool": str(folder), "startingOffsets": "earliest"}
+    stream = spark.readStream.format("zwire").options(**options).load()
+    sink = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = sink.start(str(tmp_path / "out"))
+    publisher = client.declare_publisher("own/a")
+    wait(lambda: publisher.matching_status.matching)
+    for number in range(50):
+        publisher.put(str(number))
+    view = spool.open(folder)
+    wait(lambda: view.end() == {0: 50})
+    query.processAllAvailable()
+    assert numbers(written(spark, tmp_path)) == list(range(50))
+    query.stop()
+    # Spark ends the process that receives with a signal, and does not wait for it.
+    (file,) = (folder / "0").glob("*.arrow")
+    wait(lambda: file.read_bytes().endswith(b"ARROW1"))
+    wait(lambda: free(folder))
+    assert query.exception() is None
+
+
+ENDS = """
+import sys
+import zwire.spark as zs
+from zwire.spark.sources import _stream
+
+given = {"keys": "own/**", "endpoint": sys.argv[1], "spool": sys.argv[2]}
+reader = _stream.reader(given, zs.schema.SAMPLE.select(["payload"]).spark(), "zwire", "samples")
+try:
+    reader.initialOffset()
+    print("ready", flush=True)
+    sys.stdin.readline()
+finally:
+    reader.stop()
+"""
+
+
+@pytest.mark.parametrize("close_first", [False, True])
+def test_a_signal_ends_receiving_in_order(endpoint, client, tmp_path, close_first):
+    command = [sys.executable, "-c", ENDS, endpoint, str(tmp_path)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    client.put("own/x", "1")
+    wait(lambda: spool.open(tmp_path).end() == {0: 1})
+    if close_first:
+        child.stdin.close()
+        child.stdin = None
+    child.terminate()
+    child.communicate(timeout=SECONDS)
+    assert child.returncode == 0
+    (file,) = (tmp_path / "0").glob("*.arrow")
+    assert file.read_bytes().endswith(b"ARROW1")
+
+
+def test_a_temporary_spool_goes_with_its_query(endpoint, client, caplog):
+    schema = zs.schema.SAMPLE.select(["payload"]).spark()
+    reader = _stream.reader({"keys": "own/**", "endpoint": endpoint}, schema, "zwire", "samples")
+    reader.initialOffset()
+    folder = Path(reader._embedded.folder)
+    assert "what is sent while it does not run" in caplog.text
+    client.put("own/x", "1")
+    wait(lambda: spool.open(folder).end() == {0: 1})
+    reader.stop()
+    assert not folder.exists()
+
+
+def free(folder):
+    try:
+        spool.Appender(folder).close()
+    except SpoolLocked:
+        return False
+    return True
+
+
+def wait(until):
+    end = time.monotonic() + SECONDS
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_another_spool_ends_a_query_unless_loss_is_allowed(spark, tmp_path):

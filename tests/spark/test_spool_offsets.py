@@ -14,9 +14,8 @@ import zwire.spark as zs
 from zwire import spool
 from zwire.errors import ConfigError, OffsetOutOfRange, SpoolError, SpoolMismatch
 from zwire.spark.sources import _stream
-from zwire.spark.sources._logs import Part
+from zwire.spark.sources._logs import Part, Span
 from zwire.spark.sources._offsets import Position
-from zwire.spark.sources._options import Options
 
 COLUMNS = ["key", "payload", "shard", "offset"]
 
@@ -321,6 +320,70 @@ def test_a_commit_that_fails_is_no_end(tmp_path, caplog):
     assert len([record for record in caplog.records if "commit of consumer" in record.message]) == 1
 
 
+def test_rows_are_kept_until_queries_have_read_them(client, tmp_path):
+    keep = spool.Retention(seconds=0.001)
+    with spool.Spooler(tmp_path, "r/**", session=client, segment_bytes=10_000, retention=keep) as spooler:
+        reader = follow(tmp_path)
+        start = reader.initialOffset()
+        publish(client, spooler, 200)
+        view = spool.open(tmp_path)
+        end = step(reader, start)
+        assert numbers(read(reader, start, end)) == list(range(200))
+        assert view.earliest() == {0: 0}
+        reader.commit(end)
+        publish(client, spooler, 1)
+        wait(lambda: view.earliest()[0] > 0)
+        assert view.earliest()[0] <= 200
+        assert rows_between(end, step(reader, end)) == 1
+
+
+def test_a_query_slower_than_a_bound_of_bytes_ends_or_goes_on_behind(client, tmp_path, caplog):
+    keep = spool.Retention(bytes=60_000)
+    with spool.Spooler(tmp_path, "r/**", session=client, segment_bytes=10_000, retention=keep) as spooler:
+        reader = follow(tmp_path)
+        start = reader.initialOffset()
+        publish(client, spooler, 20)
+        early = step(reader, start)
+        publish(client, spooler, 400)
+        wait(lambda: spool.open(tmp_path).marks()[0]["bytes"] <= 60_000)
+        earliest = spool.open(tmp_path).earliest()[0]
+        assert earliest > 20
+        for call in (lambda r: step(r, start), lambda r: r.partitions(start, early)):
+            with pytest.raises(OffsetOutOfRange, match=r"shard 0, offset 0: .* deleted by its retention"):
+                call(reader)
+        # One that was planned before it was deleted.
+        part = Part([Span(str(tmp_path), start["spool"], 0, 10, 420)])
+        with pytest.raises(OffsetOutOfRange, match="shard 0, offset 10"):
+            list(reader.read(part))
+        lenient = follow(tmp_path, failOnDataLoss="false")
+        end = step(lenient, start)
+        assert numbers(read(lenient, start, end)) == list(range(earliest, 420))
+        assert numbers(lenient.read(part)) == list(range(earliest, 420))
+        assert read(lenient, start, early) == []
+        assert any("deleted by its retention" in record.message for record in caplog.records)
+        lost = follow(tmp_path, table="gaps", columns=["kind", "count"])
+        first = lost.initialOffset()
+        rows = [row for batch in read(lost, first, step(lost, first)) for row in batch.to_pylist()]
+        assert sum(row["count"] for row in rows if row["kind"] == "gap") >= earliest
+
+
+def wait(until):
+    deadline = time.monotonic() + 20
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def publish(client, spooler, rows):
+    """Numbers that go on, with a kilobyte each."""
+    first = sum(spool.open(spooler.path).end().values())
+    for number in range(first, first + rows):
+        client.put("r/x", b"%d" % number + b" " * 1000)
+        if number % 10 == 9:
+            spooler.flush()
+    assert spooler.flush()
+
+
 def test_another_spool_is_refused_or_begun_at_its_start(tmp_path, caplog):
     fill(tmp_path, 30)
     reader = follow(tmp_path)
@@ -488,4 +551,4 @@ def test_parts_hold_what_pickles(tmp_path):
     parts = reader.partitions(start, step(reader, start))
     assert all(isinstance(part, Part) for part in parts)
     assert [pickle.loads(pickle.dumps(part)).spans for part in parts] == [part.spans for part in parts]
-    assert "Options of zwire" in repr(Options("zwire", reader.given, _stream.STREAM))
+    assert "Options of zwire" in repr(reader._options())

@@ -260,6 +260,14 @@ class Options:
         found = self.text(name)
         return None if found is None else check_referred(f"{self.source}: {name}", found)
 
+    def no_session(self, need: str) -> None:
+        """Refuse options of a session where none is opened without the option ``need``."""
+        for name in ("endpoints", "config"):
+            if name in self._values:
+                raise self.error(name, f"is for {need!r}, which is not there")
+        for path in self._zenoh:
+            raise self.error(_ZENOH + path, f"is for {need!r}, which is not there")
+
     def session(self) -> str:
         """Give the configuration of the session as canonical JSON, for ``zwire.spark.session``.
 

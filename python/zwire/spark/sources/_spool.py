@@ -71,12 +71,11 @@ def folders(options: Options) -> list[str]:
     return found
 
 
-def columns(options: Options, table: str, logs: Logs) -> RowSchema:
+def columns(options: Options, table: str, there: RowSchema, *, several: bool = False) -> RowSchema:
     """Give the columns that options ask for."""
-    there = logs.columns()
     default = [name for name in DEFAULT.get(table, there.names[:-1]) if name in there.names]
     # Offsets tell rows apart in one spool only.
-    return options.columns(there, default=default if len(logs.by_id) == 1 else [*default, SPOOL])
+    return options.columns(there, default=[*default, SPOOL] if several else default)
 
 
 def reading(options: Options, table: str, schema: StructType) -> Reading:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from zwire.errors import SpoolError
+from zwire.spark.sources._embed import EMBED, Embedded, check_embedded
 from zwire.spark.sources._follow import Follower
 from zwire.spark.sources._logs import Logs, Part
 from zwire.spark.sources._offsets import Position
@@ -61,8 +62,15 @@ _PATIENCE = 30.0
 """Seconds for which a folder may be out of reach; an error would end the query."""
 
 
-def check_stream(options: Options) -> None:
+def known(table: str) -> tuple[Option, ...]:
+    """Give the options of streams of a table."""
+    return (*STREAM, *EMBED) if table == "samples" else STREAM
+
+
+def check_stream(options: Options, table: str) -> None:
     """Refuse wrong options of streams."""
+    if table == "samples":
+        check_embedded(options)
     options.integer("maxRowsPerTrigger", least=1)
     options.size("maxBytesPerTrigger")
     name = options.text("consumer")
@@ -87,6 +95,7 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.given = given
         self.table = table
         self.schema = schema
+        self._embedded: Embedded | None = None
         self._follower: Follower | None = None
         self._reached = 0.0
 
@@ -95,13 +104,16 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return type(self), (self.source, self.given, self.table, self.schema)
 
     def _options(self) -> Options:
-        return Options(self.source, self.given, STREAM)
+        return Options(self.source, self.given, known(self.table))
 
     def _live(self) -> Follower:
         if self._follower is None:
             options = self._options()
-            check_stream(options)
-            logs = Logs(folders(options), self.table)
+            check_stream(options, self.table)
+            if self._embedded is None and "keyexprs" in options:
+                self._embedded = Embedded(options)
+            places = folders(options) if self._embedded is None else [self._embedded.folder]
+            logs = Logs(places, self.table)
             tasks = reading(options, self.table, self.schema)
             check(options, logs, tasks.columns)
             self._follower = Follower(options, tasks, logs, named=ADMISSION)
@@ -178,3 +190,6 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Let go of everything; a second time does nothing."""
         self._follower = None
+        embedded, self._embedded = self._embedded, None
+        if embedded is not None:
+            embedded.close()

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
 def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
     """Check the options of a batch or a stream, and give the columns that they ask for."""
-    from zwire.spark.sources._logs import Logs
+    from zwire.spark.sources._logs import TABLES, Logs, columns_of
     from zwire.spark.sources._spool import BATCH, check_batch, columns, folders
-    from zwire.spark.sources._stream import STREAM, check_stream
+    from zwire.spark.sources._stream import check_stream, known
 
     # It is not known here which of both it will be.
-    options = Options(source, given, {option.name: option for option in (*BATCH, *STREAM)}.values())
+    options = Options(source, given, {option.name: option for option in (*BATCH, *known(table))}.values())
+    check_stream(options, table)
+    if table == "samples" and "keyexprs" in options:
+        # There is perhaps no spool yet; the one that will be has everything.
+        return columns(options, table, columns_of(TABLES[table])).spark()
     logs = Logs(folders(options), table)
     check_batch(options, logs)
-    check_stream(options)
-    return columns(options, table, logs).spark()
+    return columns(options, table, logs.columns(), several=len(logs.by_id) > 1).spark()
 
 
 class SpoolTable(DataSource):

@@ -78,13 +78,17 @@ class ZwireDataSource(DataSource):
         return is_set(self.options, "selector", "selectors")
 
     def _has_spool(self) -> bool:
-        return is_set(self.options, "spool", "spools", "path")
+        return is_set(self.options, "spool", "spools", "path", "keyexprs", "keyexpr", "keys", "subscribe")
 
     def _undecided(self) -> ConfigError:
         from zwire.spark.sources import _get, _stream
 
         # The option that would decide may be there, and misspelt.
-        Options(NAME, self.options, (*_get.KNOWN, *_stream.STREAM))
+        Options(
+            NAME,
+            self.options,
+            {each.name: each for each in (*_get.KNOWN, *_stream.known("samples"))}.values(),
+        )
         return ConfigError(
             f"{NAME}: give selector (or selectors) or the folder of a spool to say what is read",
             path="selector",

@@ -1,0 +1,137 @@
+"""A spooler inside the process that plans a query: for a first try, without anything else running."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from zwire.errors import SpoolLocked, TimedOut
+from zwire.spark._secrets import resolved
+from zwire.spark.sources._options import SESSION, Option
+from zwire.spark.sources._spool import folders
+
+if TYPE_CHECKING:
+    from zwire.spark.sources._options import Options
+    from zwire.spool import Spooler
+
+_log = logging.getLogger("zwire.spark")
+
+EMBED = (Option("keyexprs", "keyexpr", "keys", "subscribe"), *SESSION)
+"""What makes a stream receive by itself."""
+
+_READY, _LOCK, _CLOSE = 5.0, 15.0, 10.0
+"""Seconds: until neighbours know what is subscribed; for which the query before may still be closing; and
+for closing here."""
+
+_KEPT = 600.0
+"""Seconds for which a temporary folder keeps what is read."""
+
+
+def check_embedded(options: Options) -> None:
+    """Refuse wrong options, or those of a session that nobody opens."""
+    if "keyexprs" not in options:
+        options.no_session("keyexprs")
+        return
+    from zwire.zenoh import KeyExpr
+
+    for expression in _keyexprs(options):
+        try:
+            KeyExpr(expression)
+        except ValueError as error:
+            raise options.error("keyexprs", f"has {expression!r}: {error}") from None
+    if "spool" in options and len(folders(options)) > 1:
+        raise options.error("spool", "is one folder where a query receives by itself")
+    options.session()
+
+
+def _keyexprs(options: Options) -> list[str]:
+    found = options.listed("keyexprs")
+    if not found:
+        raise options.error("keyexprs", "has no key expression")
+    return found
+
+
+class Embedded:
+    """Receives into a spool for as long as its query runs.
+
+    Attributes:
+        folder: Where the spool is; without the option ``spool`` one that goes with the query.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.temporary = "spool" not in options
+        self.folder = tempfile.mkdtemp(prefix="zwire-spool-") if self.temporary else folders(options)[0]
+        try:
+            self.spooler = self._open(options)
+        except BaseException:
+            self._clean()
+            raise
+        self.pid = os.getpid()
+        _end_in_order()
+        lost = "and of an earlier run of this query, all is lost" if self.temporary else "is lost"
+        _log.warning(
+            "%s: this query receives by itself, into %s: what is sent while it does not run %s, and all of it"
+            " has to run on this machine. For more start a spooler (Spooler, zwire spool), and give its"
+            " folder as 'spool'",
+            options.source,
+            self.folder,
+            lost,
+        )
+        try:
+            self.spooler.ready(_READY)
+        except TimedOut as error:
+            _log.warning("%s: %s", options.source, error)
+
+    def _open(self, options: Options) -> Spooler:
+        from zwire.spool import Retention, Spooler
+        from zwire.zenoh import Config
+
+        given: dict[str, Any] = {"retention": Retention(seconds=_KEPT)} if self.temporary else {}
+        config = Config.from_json5(resolved(options.session()))
+        end = time.monotonic() + _LOCK
+        while True:
+            try:
+                return Spooler(self.folder, _keyexprs(options), config=config, **given)
+            except SpoolLocked:
+                # A query that was stopped does not wait for this process, and the next one may be faster.
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.1)
+
+    def close(self) -> None:
+        """Write what has come, and let go."""
+        if self.pid == os.getpid():
+            _end_undisturbed()
+            self.spooler.close(_CLOSE)
+            self._clean()
+
+    def _clean(self) -> None:
+        if self.temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _end_in_order() -> None:
+    """Make the signal by which Spark ends this process an exception, so that ``stop()`` is called."""
+    if _is_main() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(*_: object) -> None:
+    sys.exit(0)
+
+
+def _end_undisturbed() -> None:
+    """Let no signal end what has begun to end: Spark closes the connection, and sends one right behind."""
+    if _is_main() and signal.getsignal(signal.SIGTERM) is _end:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
