@@ -35,6 +35,7 @@ AREAS = [
     "chain",
     "zre",
     "decode",
+    "spool",
     "spark",
 ]
 

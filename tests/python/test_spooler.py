@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from nodes import client, eventually, router
 from zwire import errors, spool, zenoh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 BLOCK = {"congestion_control": zenoh.CongestionControl.BLOCK}
 
@@ -285,20 +291,29 @@ def test_a_link_that_comes_back_is_a_gap(tmp_path):
     assert str(zid) in row["detail"]
 
 
-def test_consumers_and_age_decide_what_is_kept(hub, tmp_path):
-    keep = spool.Retention(seconds=0.0)
+@contextlib.contextmanager
+def forty_rows(
+    hub: zenoh.Session, folder: Path, keep: spool.Retention, *, read: int
+) -> Iterator[spool.Spool]:
+    """A spool of forty rows in some ten segments, whose spooler goes on, and a reader that is so far."""
     with (
         client(hub) as publisher,
         client(hub) as session,
-        spool.Spooler(tmp_path, "k", session=session, segment_bytes=5_000, retention=keep) as spooler,
+        spool.Spooler(folder, "k", session=session, segment_bytes=5_000, retention=keep) as spooler,
     ):
         spooler.ready(5)
-        view = spool.open(tmp_path)
-        view.commit("reader", {0: 0})
+        view = spool.open(folder)
+        view.commit("reader", {0: read})
         for number in range(40):
             publisher.put("k", bytes(1000), **BLOCK)
             eventually(lambda: spooler.stats()["received"] == number + 1)  # noqa: B023 - done before the next
             assert spooler.flush(5)
+        yield view
+
+
+def test_consumers_and_age_decide_what_is_kept(hub, tmp_path):
+    keep = spool.Retention(seconds=0.0)
+    with forty_rows(hub, tmp_path, keep, read=0) as view:
         files = len(list((tmp_path / "0").glob("*.arrow")))
         assert files > 10
         assert view.earliest() == {0: 0}
@@ -314,18 +329,7 @@ def test_consumers_and_age_decide_what_is_kept(hub, tmp_path):
 
 def test_the_greatest_size_is_kept_to_and_what_nobody_read_is_told(hub, tmp_path):
     keep = spool.Retention(bytes=20_000)
-    with (
-        client(hub) as publisher,
-        client(hub) as session,
-        spool.Spooler(tmp_path, "k", session=session, segment_bytes=5_000, retention=keep) as spooler,
-    ):
-        spooler.ready(5)
-        view = spool.open(tmp_path)
-        view.commit("reader", {0: 3})
-        for number in range(40):
-            publisher.put("k", bytes(1000), **BLOCK)
-            eventually(lambda: spooler.stats()["received"] == number + 1)  # noqa: B023 - done before the next
-            assert spooler.flush(5)
+    with forty_rows(hub, tmp_path, keep, read=3) as view:
         eventually(lambda: view.earliest()[0] > 20)
         eventually(lambda: sum(row["count"] for row in gaps(view)) == view.earliest()[0] - 3)
         assert {row["kind"] for row in gaps(view)} == {"gap"}

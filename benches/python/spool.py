@@ -1,0 +1,165 @@
+"""Into a spool, and out of it again.
+
+A publisher in a process of its own sends batches, blocking, over TCP of loopback. Kept are they by a
+`Spooler`, as a user has it: all columns, checksums, `durability="os"`. The other side is the same subscriber
+that takes batches and keeps nothing, and for large payloads a file to which as many octets are appended. Time
+runs from the first message to the one after which all can be read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from python.children import Child, ChildError, children, free_port
+from python.plan import KIB, NAMES, interleaved, progress
+from python.rows import Row, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from python.plan import Plan
+
+AREA = "spool"
+KEY = "bench/spool"
+# Messages of a trial, by size: about half a second's worth.
+COUNTS = {64: 600_000, KIB: 200_000, 64 * KIB: 6_000}
+BATCH = 4096
+# How long a trial may take.
+PATIENCE = 30.0
+
+
+class Publisher:
+    """Sends batches."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.arrow: Any = importlib.import_module("pyarrow")
+        zenoh: Any = importlib.import_module("zwire.zenoh")
+        config = {"mode": "client", "connect/endpoints": [endpoint], "scouting/multicast/enabled": False}
+        self.session = zenoh.open(config)
+        self.publisher = self.session.declare_publisher(KEY)
+
+    def close(self) -> None:
+        self.session.close()
+
+    def publish(self, count: int, size: int) -> None:
+        """Send so many messages."""
+        self.publisher.wait_matching(1, PATIENCE)
+        rows = max(1, min(BATCH, (4 << 20) // size))
+        batch = self.arrow.record_batch({"key": [KEY] * rows, "payload": [os.urandom(size)] * rows})
+        while count > 0:
+            part = batch if count >= rows else batch.slice(0, count)
+            count -= self.session.put_batch(part).rows
+
+
+class Keeper:
+    """Takes what comes: into a spool, or nowhere."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.zenoh: Any = importlib.import_module("zwire.zenoh")
+        self.spool: Any = importlib.import_module("zwire.spool")
+        config = {"mode": "router", "listen/endpoints": [endpoint], "scouting/multicast/enabled": False}
+        # Nothing may be lost: the link waits where the queue is full.
+        self.session = self.zenoh.open({**config, "zwire/handler/capacity_bytes": 64 << 20})
+        self.folder = ""
+        self.kept: Any = None
+
+    def close(self) -> None:
+        self.session.close()
+
+    def begin(self, kept: bool) -> None:
+        """Subscribe."""
+        if kept:
+            self.folder = tempfile.mkdtemp(prefix="zwire-bench-")
+            self.kept = self.spool.Spooler(self.folder, KEY, session=self.session, overflow="block")
+        else:
+            self.kept = self.session.declare_subscriber(KEY, self.zenoh.handlers.FifoChannel(1 << 20))
+
+    def wait(self, count: int) -> float:
+        """Wait until all of them are there; the processor time that took."""
+        used, end = time.process_time(), time.monotonic() + PATIENCE
+        if self.folder:
+            while self.kept.stats()["rows"] < count and time.monotonic() < end:
+                time.sleep(0.001)
+            self.kept.flush(PATIENCE)
+            came = sum(self.spool.open(self.folder).end().values())
+        else:
+            came = 0
+            while came < count and time.monotonic() < end:
+                came += len(self.kept.recv_batch(timeout=1.0))
+        if came != count:
+            raise ChildError(f"{came} of {count} messages came")
+        return time.process_time() - used
+
+    def end(self) -> None:
+        """Unsubscribe, and leave nothing behind."""
+        self.kept.__exit__(None, None, None)
+        if self.folder:
+            shutil.rmtree(self.folder)
+            self.folder = ""
+
+    def append(self, size: int, count: int) -> float:
+        """Append as many octets to a file, a mebibyte at a time; the seconds."""
+        block, left = os.urandom(1 << 20), size * count
+        with tempfile.TemporaryDirectory(prefix="zwire-bench-") as folder:
+            begin = time.perf_counter()
+            with Path(folder, "file").open("wb", buffering=0) as file:
+                while left > 0:
+                    left -= file.write(block[: min(left, len(block))])
+            return time.perf_counter() - begin
+
+    def read(self, columns: list[str] | None) -> float:
+        """Read the whole spool into Arrow; the seconds."""
+        arrow: Any = importlib.import_module("pyarrow")
+        view, begin, rows = self.spool.open(self.folder), time.perf_counter(), 0
+        for shard, end in view.end().items():
+            rows += sum(arrow.record_batch(b).num_rows for b in view.read(shard, 0, end, columns=columns))
+        if rows != sum(view.end().values()):
+            raise ChildError(f"only {rows} rows")
+        return time.perf_counter() - begin
+
+
+def measure(plan: Plan) -> Iterator[Row]:
+    """The rows of this area."""
+    without = "the same without a spool"
+    for size, whole in COUNTS.items():
+        name = NAMES[size]
+        ingest = Row(AREA, f"into a spool, {name}", "msg/s", without, floor=1e6 if size == 64 else None)
+        raw = Row(AREA, f"the same in octets, {name}", "MB/s", "append to a file")
+        raw.target = 0.7 if size == 64 * KIB else None
+        read = Row(AREA, f"out of a spool, all columns, {name}", "row/s", "-")
+        read.floor = 2e6 if size == 64 else None
+        if not plan.wants(ingest, raw, read):
+            continue
+        progress(f"{AREA} {name}")
+        count = whole // 20 if plan.smoke else whole
+        endpoint = f"tcp/127.0.0.1:{free_port()}"
+        keeper = Child("keeper", Keeper, endpoint)
+        with children(keeper), children(Child("publisher", Publisher, endpoint)) as (publisher,):
+            sides = [partial(_trial, keeper, publisher, count, size, kept=kept) for kept in (True, False)]
+            for ours, theirs in interleaved(plan.rounds, sides):
+                ingest.ours.append(ours[0])
+                ingest.theirs.append(theirs[0])
+                read.ours.append(Trial(count / ours[1]))
+                raw.ours.append(Trial(ours[0].value * size))
+                raw.theirs.append(Trial(size * count / keeper.call("append", size, count)))
+        yield from plan.chosen([ingest, raw, read])
+
+
+def _trial(keeper: Child, publisher: Child, count: int, size: int, *, kept: bool) -> tuple[Trial, float]:
+    """Messages per second, and the seconds that reading them took."""
+    keeper.call("begin", kept)
+    begin = time.perf_counter()
+    keeper.send("wait", count)
+    publisher.call("publish", count, size)
+    cpu = keeper.result(PATIENCE)
+    seconds = time.perf_counter() - begin
+    reading = keeper.call("read", None) if kept else 0.0
+    keeper.call("end")
+    return Trial(count / seconds, cpu / count), reading
