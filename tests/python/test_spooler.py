@@ -158,6 +158,24 @@ def test_numbers_that_are_missing_are_rows(hub, tmp_path):
     assert (again["kind"], again["sn_from"], again["offset"]) == ("duplicate", 12, 3)
 
 
+def test_a_publisher_that_counts_nothing_does_not_fill_the_disk(hub, tmp_path):
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        spool.Spooler(tmp_path, "k", session=session) as spooler,
+    ):
+        spooler.ready(5)
+        source = zenoh.SourceInfo(publisher.declare_publisher("k").id, 7)
+        for _ in range(3000):
+            publisher.put("k", b"", source_info=source, **BLOCK)
+        eventually(lambda: spooler.stats()["rows"] == 3000)
+        assert spooler.flush(5)
+        view = spool.open(tmp_path)
+        assert sum(row["count"] for row in gaps(view)) == 2999
+        blocks = sum(file.stat().st_size for file in (tmp_path / "gaps").glob("*.idx")) // 64
+        assert blocks < 200
+
+
 def test_numbers_that_came_while_nobody_wrote_are_rows(hub, tmp_path):
     with client(hub) as publisher:
         entity = publisher.declare_publisher("k").id

@@ -26,6 +26,10 @@ use zwire_engine::Queue;
 use zwire_proto::zenoh::{KeyExpr, session::Sample};
 use zwire_spool::{Durability, Error, Gap, Retention, Rule, Shard, ShardWriter, Shards, Writer};
 
+/// The log of gaps has a bound in any case: a few million of them, or a sixteenth of what the spool may have.
+const MAX_GAP_BYTES: u64 = 1 << 30;
+const MIN_GAP_BYTES: u64 = 1 << 20;
+
 /// How long a spool's rows are kept, and when readers that say nothing are forgotten.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Keeping {
@@ -57,11 +61,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Writes a gap into the log. What cannot be written is kept for the next time, by the log itself.
-    fn tell(&self, gap: &Gap) {
-        let mut gaps = self.gaps.lock();
-        let told = Shards::tell(&mut gaps, gap).and_then(|()| gaps.flush(now()));
-        drop(gaps);
+    /// Writes gaps into the log. What cannot be written is kept for the next time, by the log itself.
+    fn tell(&self, gaps: &[Gap]) {
+        if gaps.is_empty() {
+            return;
+        }
+        let mut log = self.gaps.lock();
+        let told = gaps.iter().try_for_each(|gap| Shards::tell(&mut log, gap));
+        let told = told.and_then(|()| log.flush(now()));
+        drop(log);
         self.note(told);
     }
 
@@ -109,7 +117,7 @@ impl Shared {
             let deleted = self.note(writer.retain(&self.keeping.rule, committed, now)).unwrap_or_default();
             drop(writer);
             for range in deleted.iter().filter(|range| range.unread < range.to) {
-                self.tell(&Gap {
+                self.tell(&[Gap {
                     shard: number,
                     offset: range.to,
                     kind: "gap",
@@ -121,9 +129,14 @@ impl Shared {
                         range.unread, range.to
                     ),
                     ..Gap::default()
-                });
+                }]);
             }
         }
+        let mut log = self.gaps.lock();
+        self.note(log.seal_if_due(now));
+        let bytes = self.keeping.rule.bytes.map_or(MAX_GAP_BYTES, |bytes| (bytes / 16).max(MIN_GAP_BYTES));
+        let rule = Retention { bytes: Some(bytes), ..self.keeping.rule };
+        self.note(log.retain(&rule, None, now));
     }
 }
 
@@ -256,7 +269,14 @@ impl SpoolWriter {
             for (number, shard) in (0..).zip(&self.shared.shards) {
                 let offset = shard.lock().next_offset();
                 let detail = detail.clone();
-                self.shared.tell(&Gap { shard: number, offset, kind, time: now(), detail, ..Gap::default() });
+                self.shared.tell(&[Gap {
+                    shard: number,
+                    offset,
+                    kind,
+                    time: now(),
+                    detail,
+                    ..Gap::default()
+                }]);
             }
         });
         Ok(())

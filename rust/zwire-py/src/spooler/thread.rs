@@ -25,6 +25,10 @@ const AT_ONCE_BYTES: usize = 8 << 20;
 /// How often a disk is asked whether it has room again.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// Gaps that are told one by one between two blocks; a publisher that numbers nothing right would fill the
+/// disk with them. The others are told as one of each kind.
+const MAX_GAPS: usize = 256;
+
 /// How often there is housekeeping.
 const HOUSE: Duration = Duration::from_secs(1);
 
@@ -214,7 +218,7 @@ impl Taker {
                     shared.refused.fetch_add(1, Ordering::Relaxed);
                     let detail = format!("{key}: {error}");
                     let gap = self.gap(shard, &writer, "drop", time, detail);
-                    self.gaps.push(Gap { count: Some(1), ..gap });
+                    self.add_gap(Gap { count: Some(1), ..gap });
                 }
             }
             held = Some((shard, writer));
@@ -285,7 +289,20 @@ impl Taker {
         counter.fetch_add(count, Ordering::Relaxed);
         let gap = self.gap(shard, writer, kind, time, sample.key.as_str().to_owned());
         let source = Some((octets(&id_octets(info.zid)).to_vec(), info.eid));
-        self.gaps.push(Gap { source, numbers: Some(numbers), count: Some(count), ..gap });
+        self.add_gap(Gap { source, numbers: Some(numbers), count: Some(count), ..gap });
+    }
+
+    fn add_gap(&mut self, gap: Gap) {
+        if self.gaps.len() < MAX_GAPS {
+            return self.gaps.push(gap);
+        }
+        let beyond = &mut self.gaps[MAX_GAPS..];
+        if let Some(more) = beyond.iter_mut().find(|more| more.kind == gap.kind && more.shard == gap.shard) {
+            more.count = more.count.zip(gap.count).map(|(more, count)| more + count);
+            return;
+        }
+        let detail = "too many at once to be told one by one".to_owned();
+        self.gaps.push(Gap { source: None, numbers: None, detail, ..gap });
     }
 
     /// Does something with a shard, and tries again as long as the disk has no room; `false` if the spooler
@@ -308,9 +325,7 @@ impl Taker {
 
     /// Writes all rows and lets others see them; `false` as in [`Self::insist`].
     fn write(&mut self) -> bool {
-        for gap in core::mem::take(&mut self.gaps) {
-            self.shared.tell(&gap);
-        }
+        self.shared.tell(&core::mem::take(&mut self.gaps));
         let disk = self.shared.durability == Durability::Disk;
         for number in 0..self.shared.shards.len() {
             if !self.shared.by_hash && number != self.shard {
@@ -342,6 +357,6 @@ impl Taker {
         let detail = format!("{}: the queue was full", self.source.key);
         let gap = self.gap(self.shard, &writer, "drop", now(), detail);
         drop(writer);
-        self.gaps.push(Gap { count: Some(count), ..gap });
+        self.add_gap(Gap { count: Some(count), ..gap });
     }
 }
