@@ -354,6 +354,18 @@ def test_the_greatest_size_is_kept_to_and_what_nobody_read_is_told(hub, tmp_path
         eventually(lambda: view.marks()[0]["bytes"] <= 20_000)
 
 
+def test_a_session_that_is_closed_under_it_is_a_problem(hub, tmp_path):
+    session = client(hub)
+    with spool.Spooler(tmp_path, "k", session=session) as spooler:
+        session.put("k", b"kept")
+        eventually(lambda: spooler.stats()["rows"] == 1)
+        assert spooler.stats()["problem"] is None
+        session.close()
+        eventually(lambda: spooler.stats()["problem"] is not None)
+        assert "nothing more is kept" in spooler.stats()["problem"]
+    assert spool.open(tmp_path).end() == {0: 1}
+
+
 def test_what_cannot_be_is_refused(hub, tmp_path):
     with client(hub) as session:
         with pytest.raises(errors.ConfigError, match="keyexprs"):

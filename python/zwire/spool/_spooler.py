@@ -182,6 +182,7 @@ class Spooler:
             SpoolError: Not everything could be written.
         """
         try:
+            self._writer.begin_close()
             self._undeclare()
             self._writer.close(timeout)
         finally:

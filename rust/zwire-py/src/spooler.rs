@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     linger: Duration,
     keeping: Keeping,
     stop: AtomicBool,
+    /// Subscribers end because they are meant to.
+    closing: AtomicBool,
     /// Somebody waits for everything to be written.
     hurry: AtomicBool,
     rows: AtomicU64,
@@ -190,6 +192,7 @@ impl SpoolWriter {
             linger: Duration::from_secs_f64(linger.clamp(0.0, 60.0)),
             keeping: Keeping { rule, consumer_micros: consumer_seconds.map(micros) },
             stop: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -280,6 +283,11 @@ impl SpoolWriter {
             }
         });
         Ok(())
+    }
+
+    /// Says that the subscribers will end now.
+    fn begin_close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
     }
 
     /// Writes what is in the queues, ends the segments and lets go of the spool. A second time does nothing.

@@ -166,6 +166,11 @@ impl Taker {
                 }
             }
             if ended {
+                if !stopping && !self.shared.closing.load(Ordering::Acquire) {
+                    let key = &self.source.key;
+                    let problem = format!("{key}: the subscriber has ended, nothing more is kept of it");
+                    self.shared.note::<()>(Err(Error::Usage(problem)));
+                }
                 return;
             }
             if self.first && house.elapsed() >= HOUSE {
