@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -21,7 +22,11 @@ def count(what):
 
 def threads():
     """Those that are not there for all sessions together."""
-    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        # It may end while it is looked at.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append((task / "comm").read_text().strip())
     return sum(name not in ("zwire-io", "zwire-wake") for name in names)
 
 
