@@ -189,6 +189,19 @@ def test_numbers_that_came_while_nobody_wrote_are_rows(hub, tmp_path):
     assert [(row["sn_from"], row["sn_to"], row["count"]) for row in missing] == [(5, 8, 4)]
 
 
+def test_numbers_that_a_killed_spooler_had_not_written_are_told_once(hub, tmp_path):
+    with spool.Appender(tmp_path, shards=2) as appender:
+        # Of two blocks that were due, only the later one came to the disk.
+        for shard, number in ((0, 5), (1, 6), (0, 7), (1, 10), (1, 11)):
+            appender.append(key="k", source_zid=b"zid", source_eid=3, source_sn=number, shard=shard)
+    for _ in range(2):
+        with client(hub) as session, spool.Spooler(tmp_path, "k", shards=2, session=session):
+            pass
+    (missing,) = [row for row in gaps(spool.open(tmp_path)) if row["kind"] == "gap"]
+    assert (missing["sn_from"], missing["sn_to"], missing["count"]) == (8, 9, 2)
+    assert (missing["source_zid"], missing["source_eid"]) == (b"zid", 3)
+
+
 KEEP = """
 import sys
 from zwire import spool

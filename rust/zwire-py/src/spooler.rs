@@ -12,7 +12,7 @@ use crate::{
     subscriber::Subscriber,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use numbers::Numbers;
+use numbers::{Hole, Numbers};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use std::{
@@ -178,7 +178,7 @@ impl SpoolWriter {
     ) -> PyResult<Self> {
         let (writer, shards) = open(py, &dir, &settings)?;
         // Damaged rows are the matter of whoever reads them; numbers begin anew then.
-        let known = py.detach(|| Numbers::of(&dir)).unwrap_or_default();
+        let (known, holes) = py.detach(|| Numbers::of(&dir)).unwrap_or_default();
         let micros = |seconds: f64| (seconds * 1e6) as i64;
         let count = shards.data.len() as u64;
         let rule =
@@ -203,6 +203,21 @@ impl SpoolWriter {
         });
         let id = writer.meta().id_text();
         *shared.writer.lock() = Some(writer);
+        let offset = shared.shards[0].lock().next_offset();
+        let told: Vec<Gap> = holes
+            .into_iter()
+            .map(|Hole { publisher, from, to }| Gap {
+                offset,
+                kind: "gap",
+                source: Some((thread::id_bytes(publisher.0), publisher.1)),
+                numbers: Some((from, to)),
+                count: Some(u64::from(to - from) + 1),
+                time: now(),
+                detail: "the last spooler has not written these".to_owned(),
+                ..Gap::default()
+            })
+            .collect();
+        shared.tell(&told);
         let mut sources: Vec<Arc<Source>> = Vec::new();
         let mut threads = Vec::new();
         for (number, subscriber) in subscribers.iter().enumerate() {

@@ -1,7 +1,10 @@
 //! Numbers that publishers give their samples: what is missing between them.
 
 use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch};
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
 use zwire_proto::zenoh::{ZenohId, wire::SourceInfo};
 use zwire_spool::{BatchLimits, Error, Shard, Spool};
 
@@ -13,6 +16,38 @@ const MAX_SOURCES: usize = 65_536;
 
 /// A sample that is so far behind is the first of a publisher that counts anew.
 const FAR: i32 = 1 << 20;
+
+/// Longer ranges that are missing among the last rows are publishers that have counted anew.
+const MAX_TOLD: u32 = 1 << 16;
+
+/// A node, and the number of a publisher there.
+pub(crate) type Publisher = (ZenohId, u32);
+
+/// Numbers of a publisher that are missing among the last rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hole {
+    pub(crate) publisher: Publisher,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+/// Publishers and one of their numbers, as rows have them.
+fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publisher, u32)> + use<'a> {
+    fn column<'b, T: 'static>(batch: &'b RecordBatch, name: &str) -> Option<&'b T> {
+        batch.column_by_name(name)?.as_any().downcast_ref()
+    }
+    let zids = column::<BinaryArray>(batch, "source_zid");
+    let eids = column::<Int64Array>(batch, "source_eid");
+    let sns = column::<Int64Array>(batch, name);
+    (0..batch.num_rows()).filter_map(move |row| {
+        let (zids, eids, sns) = (zids?, eids?, sns?);
+        if zids.is_null(row) || sns.is_null(row) {
+            return None;
+        }
+        let publisher = (ZenohId::from_wire(zids.value(row))?, u32::try_from(eids.value(row)).ok()?);
+        Some((publisher, u32::try_from(sns.value(row)).ok()?))
+    })
+}
 
 /// What the number of a sample says.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,41 +67,66 @@ pub(crate) enum Number {
 pub(crate) struct Numbers(HashMap<(ZenohId, u32), u32>);
 
 impl Numbers {
-    /// What the last rows of a spool say, so that what was missed while nobody wrote has numbers too.
-    pub(crate) fn of(dir: &Path) -> Result<Self, Error> {
+    /// What the last rows of a spool say, so that what was missed while nobody wrote has numbers too. Also
+    /// those that are missing among them and not told: a writer that is killed may have written the later
+    /// block of one shard, and not the earlier one of another.
+    pub(crate) fn of(dir: &Path) -> Result<(Self, Vec<Hole>), Error> {
         let mut numbers = Self::default();
         let spool = Spool::open(dir)?;
         let columns = ["source_zid", "source_eid", "source_sn"];
         if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
-            return Ok(numbers);
+            return Ok((numbers, Vec::new()));
         }
+        let mut there: HashMap<Publisher, BTreeSet<u32>> = HashMap::new();
+        // Below these, rows are there that were not looked at.
+        let mut lowest: HashMap<Publisher, u32> = HashMap::new();
         for shard in (0..spool.meta().shards).map(Shard::Data) {
             let mark = spool.mark(shard)?;
             let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+            let mut first: HashMap<Publisher, u32> = HashMap::new();
             let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
             while let Some(batch) = rows.next_batch()? {
-                numbers.see_rows(&batch);
+                for (publisher, sn) in told(&batch, "source_sn") {
+                    numbers.see(&SourceInfo { zid: publisher.0, eid: publisher.1, sn });
+                    there.entry(publisher).or_default().insert(sn);
+                    first.entry(publisher).or_insert(sn);
+                }
+            }
+            if start > 0 {
+                for (publisher, sn) in first {
+                    let lowest = lowest.entry(publisher).or_insert(sn);
+                    *lowest = sn.max(*lowest);
+                }
             }
         }
-        Ok(numbers)
-    }
-
-    fn see_rows(&mut self, batch: &RecordBatch) {
-        let (Some(zids), Some(eids), Some(sns)) = (
-            batch.column(0).as_any().downcast_ref::<BinaryArray>(),
-            batch.column(1).as_any().downcast_ref::<Int64Array>(),
-            batch.column(2).as_any().downcast_ref::<Int64Array>(),
-        ) else {
-            return;
-        };
-        for row in (0..batch.num_rows()).filter(|row| !sns.is_null(*row) && !zids.is_null(*row)) {
-            let zid = ZenohId::from_wire(zids.value(row));
-            if let (Some(zid), Ok(eid), Ok(sn)) =
-                (zid, u32::try_from(eids.value(row)), u32::try_from(sns.value(row)))
-            {
-                self.see(&SourceInfo { zid, eid, sn });
+        let mark = spool.mark(Shard::Gaps)?;
+        let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+        let columns = ["source_zid", "source_eid", "sn_from", "sn_to"];
+        let mut gaps = spool.read(Shard::Gaps, start, mark.end, Some(&columns), BatchLimits::default())?;
+        while let Some(batch) = gaps.next_batch()? {
+            for ((publisher, from), (_, to)) in told(&batch, "sn_from").zip(told(&batch, "sn_to")) {
+                // What is told is as good as there; of long ranges the ends do.
+                let there = there.entry(publisher).or_default();
+                if to.wrapping_sub(from) < MAX_TOLD {
+                    there.extend(from..=to);
+                }
             }
         }
+        let mut holes = Vec::new();
+        for (publisher, there) in there {
+            let low = lowest.get(&publisher).copied().unwrap_or(0);
+            let mut before = None;
+            for &sn in there.range(low..) {
+                if let Some(before) = before
+                    && sn - before > 1
+                    && sn - before < MAX_TOLD
+                {
+                    holes.push(Hole { publisher, from: before + 1, to: sn - 1 });
+                }
+                before = Some(sn);
+            }
+        }
+        Ok((numbers, holes))
     }
 
     /// Takes note of a sample's number.

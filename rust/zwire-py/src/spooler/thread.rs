@@ -87,6 +87,11 @@ fn octets(id: &([u8; 16], usize)) -> &[u8] {
     &id.0[..id.1]
 }
 
+/// The same, by themselves.
+pub(super) fn id_bytes(id: ZenohId) -> Vec<u8> {
+    octets(&id_octets(id)).to_vec()
+}
+
 /// What one thread works with.
 pub(super) struct Taker {
     shared: Arc<Shared>,
@@ -293,7 +298,7 @@ impl Taker {
         let counter = if kind == "gap" { &self.shared.lost } else { &self.shared.duplicates };
         counter.fetch_add(count, Ordering::Relaxed);
         let gap = self.gap(shard, writer, kind, time, sample.key.as_str().to_owned());
-        let source = Some((octets(&id_octets(info.zid)).to_vec(), info.eid));
+        let source = Some((id_bytes(info.zid), info.eid));
         self.add_gap(Gap { source, numbers: Some(numbers), count: Some(count), ..gap });
     }
 
