@@ -60,6 +60,16 @@ def measure(plan: Plan) -> Iterator[Row]:
         "pcap": Row(
             AREA, "format zwire.pcap, three columns", "row/s", "a source that gives the same batches, decoded"
         ),
+        "kept": Row(
+            AREA,
+            f"format zwire from a spool, nine columns, {SIZE} B",
+            "row/s",
+            "a source that gives the same batches",
+            floor=2e6,
+        ),
+        "followed": Row(
+            AREA, "the same as a stream to noop", "row/s", "a source that gives the same batches", floor=1.5e6
+        ),
     }
     chosen = {name: row for name, row in table.items() if plan.wants(row)}
     if not chosen:
@@ -116,6 +126,10 @@ def _round(name: str, driver: Child, hub: Child, taker: Child, count: int) -> tu
     else:
         done = _job(driver, name)
     came = hub.call("stat", "node.pushes_in") - before
-    if done["rows"] != count or done["dropped"] or (came != count and name not in ("get", "pcap")):
+    if (
+        done["rows"] != count
+        or done["dropped"]
+        or (came != count and name not in ("get", "pcap", "kept", "followed"))
+    ):
         raise ChildError(f"{name} of {count} rows: {done}, {came} at the hub")
     return Trial(ceiling["rows"] / ceiling["seconds"]), Trial(count / done["seconds"])

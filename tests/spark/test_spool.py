@@ -355,7 +355,7 @@ def test_a_query_can_receive_by_itself_and_ends_in_order(spark, endpoint, client
     sink = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = sink.start(str(tmp_path / "out"))
     publisher = client.declare_publisher("own/a")
-    wait(lambda: publisher.matching_status.matching)
+    wait(lambda: publisher.matching_status.matching and (folder / "marks").exists())
     for number in range(50):
         publisher.put(str(number))
     view = spool.open(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import shutil
@@ -74,6 +75,8 @@ class Embedded:
             self._clean()
             raise
         self.pid = os.getpid()
+        # The signal may come at the very beginning of stop(), and then this is what is left.
+        atexit.register(self.close)
         _end_in_order()
         lost = "and of an earlier run of this query, all is lost" if self.temporary else "is lost"
         _log.warning(
@@ -106,11 +109,12 @@ class Embedded:
                 time.sleep(0.1)
 
     def close(self) -> None:
-        """Write what has come, and let go."""
+        """Write what has come, and let go; only the first time."""
         if self.pid == os.getpid():
             _end_undisturbed()
             self.spooler.close(_CLOSE)
             self._clean()
+            atexit.unregister(self.close)
 
     def _clean(self) -> None:
         if self.temporary:
@@ -128,6 +132,8 @@ def _end_in_order() -> None:
 
 
 def _end(*_: object) -> None:
+    # Once: another one would end what this one leads to.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
 
