@@ -138,9 +138,20 @@ class Peer:
         self.stderr.close()
 
 
-# Below those that Linux gives to connections (32768 to 60999): nobody is given one of them between the
-# question and the listener. Each run begins elsewhere, where nothing of the last one lingers.
-PORTS = itertools.islice(itertools.cycle(range(20_000, 32_000)), os.getpid() * 61 % 12_000, None)
+def _ports():
+    """Ports, over and over.
+
+    They are below those that Linux gives to connections (32768 to 60999): nobody is given one of them
+    between the question and the listener. Processes that run tests side by side have shares of their own;
+    each run begins elsewhere, where nothing of the last one lingers.
+    """
+    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    every = range(20_000 + share, 32_000, shares)
+    return itertools.islice(itertools.cycle(every), os.getpid() * 61 % len(every), None)
+
+
+PORTS = _ports()
 
 
 def free_port(kind=socket.SOCK_STREAM):
