@@ -127,7 +127,10 @@ def test_access_control_of_tokens(net, nodes):
     assert ("open/robot", "PUT", "") in texts(desk.received(name="open", count=1, seconds=5))
     robot.undeclare(name="closed token")
     robot.undeclare(name="open token")
-    assert texts(desk.received(name="open", count=2, seconds=5))[-1] == ("open/robot", "DELETE", "")
+    # eclipse-zenoh now and then takes the token of the answer for news, so that PUT comes twice.
+    gone = ("open/robot", "DELETE", "")
+    eventually("its end is told", lambda: gone in texts(desk.received(name="open", count=0, seconds=0)))
+    assert texts(desk.received(name="open", count=0, seconds=0))[-1] == gone
     assert desk.received(name="closed", count=0, seconds=0) == []
 
 
