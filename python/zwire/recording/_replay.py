@@ -10,9 +10,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from zwire.errors import RowError, TimedOut
-from zwire.recording._keys import KeyFilter, Remap
+from zwire.recording._keys import Remap
 from zwire.recording._play import Due, Player, prepared
-from zwire.recording._rows import arrow, unique
+from zwire.recording._rows import arrow
+from zwire.spark._keys import KeyFilter, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
