@@ -1902,8 +1902,10 @@ class Session:
                 ``key_expr`` is given),
                 ``payload`` (binary or texts), and optionally ``encoding``, ``attachment``, ``kind`` (``put``
                 or ``del``),
-                ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``.
-                Others are an error.
+                ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``. The
+                time stamp is ``timestamp``, as ``recv_batch`` has it, or ``ts`` (instants with a time zone),
+                or ``hlc``, all 64 bits of it, which goes first; ``hlc_id`` is whose clock it is of, that
+                of this session where a row says nothing. Others are an error.
             key_expr: The key of all rows.
             congestion_control: For rows that say nothing; ``BLOCK`` if left out, since a batch fills queues
                 at once.
