@@ -27,6 +27,9 @@ SINK = {
     "congestion": _TEXT,
     "congestion_block": ("boolean",),
     "express": ("boolean",),
+    "ts": ("timestamp",),
+    "hlc": ("bigint",),
+    "hlc_id": ("binary",),
 }
 """What the sink takes, and of which types. ``kind`` and ``congestion_block`` may be as a read gives them."""
 
