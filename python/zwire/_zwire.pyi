@@ -1016,13 +1016,13 @@ class SpoolAppender:
 
 @final
 class SpoolWriter:
-    """Writes what subscribers receive into a spool."""
+    """Writes what comes from a network into a spool."""
 
     def __new__(
         cls,
         dir: str | PathLike[str],
         settings: Mapping[str, object],
-        subscribers: Sequence[Subscriber[Any]],
+        feeds: Sequence[Subscriber[Any] | ZreNode | LogCollector],
         linger: float,
         keep_seconds: float | None,
         keep_bytes: int | None,
@@ -2652,7 +2652,15 @@ class LogRecord:
 class LogCollector:
     """Collects what nodes log."""
 
-    def __new__(cls, bind: str = "tcp://*:*", advertise: str | None = None) -> Self: ...
+    def __new__(
+        cls,
+        bind: str = "tcp://*:*",
+        advertise: str | None = None,
+        *,
+        queue: int = 65536,
+        queue_bytes: int = 33_554_432,
+        on_overflow: str = "drop_oldest",
+    ) -> Self: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def close(self) -> None: ...
