@@ -22,13 +22,6 @@ from zwire.spark.sources import _files, _filters, _pcap
 HERE = str(CAPTURES)
 
 
-@pytest.fixture
-def pushing(spark):
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield spark
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
 def read(spark, **options):
     return spark.read.format("zwire.pcap").options(**options)
 

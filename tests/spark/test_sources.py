@@ -46,13 +46,6 @@ def read(spark, endpoint, **options):
     return spark.read.format("zwire").option("endpoints", endpoint).options(**options)
 
 
-@pytest.fixture
-def pushing(spark):
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield spark
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
 def test_selectors_are_asked_a_partition_each(spark, endpoint, answers):
     frame = read(spark, endpoint, selectors="store/*/v, store/3/**").load()
     assert frame.schema == zs.schema.SELECTED.spark()

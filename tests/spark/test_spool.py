@@ -65,13 +65,6 @@ def progress(query):
     return [(each["batchId"], each["numInputRows"]) for each in query.recentProgress if each["numInputRows"]]
 
 
-@pytest.fixture
-def pushing(spark):
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield spark
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
 def test_columns_are_what_spark_takes_from_arrow():
     from pyspark.sql.pandas.types import to_arrow_schema
 
