@@ -20,6 +20,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # The oldest release of the 1.x line that the interop tests talk to.
 OLD_PEER_VERSION := 1.0.0
 CARGO_DENY_VERSION := 0.20.2
+# The release lines of PySpark that the guide promises.
+SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
 FUZZ_SECONDS ?= 20
 CYCLES ?= 10000
 # Pass more to pytest: make test-py PYTEST_ARGS="-k keyexpr"
@@ -137,6 +139,11 @@ test-spark: ext ## Local Spark jobs
 	@.ci/check-tools "$(PYTHON)" java
 	$(BIN)/python -m pytest tests/spark --timeout 180 $(PYTEST_ARGS)
 
+.PHONY: smoke-spark
+smoke-spark: ext ## Sources and sinks of Spark on each release line (SPARK_VERSIONS), each in its .venv-spark-*
+	@.ci/check-tools "$(PYTHON)" java
+	.ci/smoke-spark "$(PYTHON)" $(CURDIR) constraints.txt $(SPARK_VERSIONS)
+
 .PHONY: fuzz-smoke
 fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (20)
 	@.ci/check-tools "$(PYTHON)" rust
@@ -209,6 +216,6 @@ wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tried in a clean
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
-	rm -rf target rust/fuzz/target .venv .venv-old-peer .tools dist build demo-out docs/_build docs/api
+	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build demo-out docs/_build docs/api
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,8 +12,7 @@ import anyio
 import pyarrow as pa
 import pytest
 
-import nodes
-from loops import PATIENCE, everywhere, pair
+from loops import PATIENCE, ROUTER, everywhere, pair
 from terminal import shown
 from zwire import recording, zenoh
 from zwire.aio import recording as aio_recording
@@ -232,9 +231,25 @@ def test_an_unknown_option_is_refused():
 
 
 @pytest.fixture
-def client(hub):
+def hub():
+    with zenoh.open(ROUTER) as session:
+        yield session
+
+
+@pytest.fixture
+def endpoint(hub):
+    return hub.listening()[0]
+
+
+@pytest.fixture
+def client(endpoint):
     with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(nodes.client(hub))
+        config = {
+            "mode": "client",
+            "connect/endpoints": [endpoint],
+            "scouting/multicast/enabled": False,
+        }
+        yield lambda: stack.enter_context(zenoh.open(config))
 
 
 @pytest.fixture

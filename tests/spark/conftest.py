@@ -1,12 +1,14 @@
 """One Spark for the whole run, and a hub in this process that its workers talk to."""
 
+import functools
+import inspect
 import os
 import sys
 import time
 
 import pytest
 
-import nodes
+from zwire import zenoh
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -50,14 +52,6 @@ def spark(tmp_path_factory):
     session.stop()
 
 
-@pytest.fixture
-def pushing(spark):
-    """Spark that hands its filters to sources."""
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield spark
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request):
     """Workers cannot import test modules, so their functions are sent as they are."""
@@ -69,8 +63,37 @@ def functions_travel_by_value(request):
 
 
 @pytest.fixture
+def filters():
+    """The filters that Spark hands over, by their names; PySpark 4.0, and no other, has none."""
+    import pyspark
+    from pyspark.sql import datasource
+
+    if pyspark.__version__.startswith("4.0."):
+        with pytest.raises(ImportError) as refused:
+            from pyspark.sql.datasource import Filter  # noqa: F401 - whether it is there
+        pytest.skip(f"PySpark {pyspark.__version__}: {refused.value}")
+    return datasource
+
+
+@pytest.fixture
+def as_arrow():
+    """What Spark makes of a schema, in UTC, which is the default before 4.2."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    has = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return functools.partial(to_arrow_schema, timezone="UTC") if has else to_arrow_schema
+
+
+@pytest.fixture
+def pushing(spark, filters):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield spark
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.fixture
 def hub():
-    with nodes.router() as session:
+    with zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as session:
         yield session
 
 
@@ -80,8 +103,8 @@ def endpoint(hub):
 
 
 @pytest.fixture
-def client(hub):
-    with nodes.client(hub) as session:
+def client(endpoint):
+    with zenoh.open({"mode": "client", "connect/endpoints": [endpoint]}) as session:
         yield session
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import functions as f
 import zwire.spark as zs
 from zwire import zenoh
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture
 def squares(client):

@@ -21,6 +21,8 @@ from zwire.spark.sources import _files, _filters, _pcap
 
 HERE = str(CAPTURES)
 
+pytestmark = pytest.mark.smoke
+
 
 def read(spark, **options):
     return spark.read.format("zwire.pcap").options(**options)
@@ -151,7 +153,7 @@ def test_what_is_taken_is_not_done_again(pushing):
     assert pushed(read(pushing).load(path("query")).where(taken)) != []
 
 
-def test_columns_that_are_nested_or_of_other_types_are_left():
+def test_columns_that_are_nested_or_of_other_types_are_left(filters):
     from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
 
     rows = zs.schema.DECODE

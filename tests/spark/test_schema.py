@@ -1,18 +1,19 @@
 """Schemas are what Spark makes of them, to the letter."""
 
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from zwire.spark import schema
 
 SCHEMAS = ["DECODE", "GAP", "PUT", "REPLY", "SAMPLE", "SELECTED", "SUMMARY", "TOLD", "ZRE", "ZRE_LOG"]
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_arrow_spark_and_ddl_say_the_same(spark, name):
+def test_arrow_spark_and_ddl_say_the_same(spark, as_arrow, name):
     rows = getattr(schema, name)
-    assert rows.arrow().equals(to_arrow_schema(rows.spark(), timezone="UTC"), check_metadata=True)
+    assert rows.arrow().equals(as_arrow(rows.spark()), check_metadata=True)
     assert StructType.fromDDL(rows.ddl) == rows.spark()
     assert rows.names == tuple(rows.spark().names)
     assert spark.createDataFrame([], rows.ddl).schema == rows.spark()

@@ -17,8 +17,11 @@ import zwire.spark as zs
 from zwire.errors import ConfigError
 from zwire.spark.sources import MODULES, _get
 from zwire.spark.sources._zwire import ZwireDataSource
+from zwire.spool import Appender
 
 ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.smoke
 
 
 @pytest.fixture
@@ -98,7 +101,7 @@ def test_filters_on_keys_make_queries_narrower(pushing, endpoint, answers, where
 
 
 @pytest.mark.parametrize(
-    ("selector", "filters", "narrower"),
+    ("selector", "given", "narrower"),
     [
         ("a/**?x=1", [("EqualTo", "a/b")], ["a/b?x=1"]),
         ("a/**", [("EqualNullSafe", "a/b")], ["a/b"]),
@@ -117,16 +120,31 @@ def test_filters_on_keys_make_queries_narrower(pushing, endpoint, answers, where
         ("a/@adv/**", [("StringStartsWith", "a/")], ["a/@adv/**"]),
     ],
 )
-def test_what_filters_leave_of_a_selector(selector, filters, narrower):
-    from pyspark.sql import datasource
-
-    made = [getattr(datasource, name)(("key",), value) for name, value in filters]
+def test_what_filters_leave_of_a_selector(filters, selector, given, narrower):
+    made = [getattr(filters, name)(("key",), value) for name, value in given]
     assert _get._narrowed(selector, made) == tuple(narrower)
-    other = [getattr(datasource, name)(("encoding",), value) for name, value in filters]
+    other = [getattr(filters, name)(("encoding",), value) for name, value in given]
     assert _get._narrowed(selector, other) == (selector,)
 
 
-def test_push_down_needs_the_setting_of_spark(spark, endpoint, answers):
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [("zwire", {"selector": "a"}), ("zwire", {"spool": "SPOOL"}), ("zwire_pcap", {"path": "CAPTURE"})],
+)
+def test_push_down_that_spark_would_not_do_is_refused(monkeypatch, tmp_path, module, options):
+    """PySpark 4.0 hands no filters over, and would say nothing."""
+    monkeypatch.delattr("pyspark.sql.datasource.Filter", raising=False)
+    (tmp_path / "a.pcap").touch()
+    Appender(tmp_path / "spool").close()
+    places = {"SPOOL": str(tmp_path / "spool"), "CAPTURE": str(tmp_path / "a.pcap")}
+    given = {name: places.get(value, value) for name, value in options.items()}
+    source = import_module(f"pyspark_{module}").DefaultSource
+    source({**given, "pushdown": "false"}).schema()
+    with pytest.raises(ConfigError, match=r"'pushdown' needs PySpark 4\.1 or newer: .* hands no filters"):
+        source({**given, "pushdown": "true"}).schema()
+
+
+def test_push_down_needs_the_setting_of_spark(spark, filters, endpoint, answers):
     frame = read(spark, endpoint, selector="store/**", pushdown="true").load()
     with pytest.raises(AnalysisException, match="PUSHDOWN_DISABLED"):
         frame.where("key = 'store/3/v'").collect()

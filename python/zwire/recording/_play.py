@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from zwire.recording._keys import Remap
-    from zwire.spark._keys import KeyFilter
+    from zwire.recording._keys import KeyFilter, Remap
 
 __all__ = ["Due", "Player", "Ready", "prepared"]
 

@@ -10,7 +10,6 @@ from zwire.recording._files import by_name
 from zwire.recording._mcap import McapWriter
 from zwire.recording._rows import arrow, conform
 from zwire.spark import schema
-from zwire.spark._pace import payload_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -94,12 +93,19 @@ def write(
             batch = conform(given, columns=rows.names)
             put(batch)
             count += batch.num_rows
-            size += payload_bytes(batch)
+            if "payload" in rows.names:
+                size += _bytes(batch.column("payload"))
             for name in _NOT_IN_MCAP if form == "mcap" else ():
                 column = batch.column(name)
                 if len(column) > column.null_count:
                     lost[name] = lost.get(name, 0) + len(column) - column.null_count
     return Written(count, size, lost)
+
+
+def _bytes(column: pa.Array) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.sum(pc.binary_length(column)).as_py() or 0)
 
 
 @contextmanager

@@ -40,14 +40,20 @@ def check_embedded(options: Options) -> None:
     if "keyexprs" not in options:
         options.no_session("keyexprs")
         return
-    _keyexprs(options)
+    from zwire.zenoh import KeyExpr
+
+    for expression in _keyexprs(options):
+        try:
+            KeyExpr(expression)
+        except ValueError as error:
+            raise options.error("keyexprs", f"has {expression!r}: {error}") from None
     if "spool" in options and len(folders(options)) > 1:
         raise options.error("spool", "is one folder where a query receives by itself")
     options.session()
 
 
 def _keyexprs(options: Options) -> list[str]:
-    found = options.keyexprs("keyexprs")
+    found = options.listed("keyexprs")
     if not found:
         raise options.error("keyexprs", "has no key expression")
     return found

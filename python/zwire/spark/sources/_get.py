@@ -49,23 +49,29 @@ def schema(given: Mapping[str, str]) -> StructType:
     options = Options("zwire", given, KNOWN)
     _selectors(options)
     _get_options(options)
-    options.flag("pushdown", default=False)
+    options.pushdown()
     return options.columns(rows.SELECTED).spark()
 
 
 def reader(given: Mapping[str, str], schema: StructType) -> GetReader:
     """Give the reader of a query."""
     options = Options("zwire", given, KNOWN)
-    kind = PushingGetReader if options.flag("pushdown", default=False) else GetReader
+    kind = PushingGetReader if options.pushdown() else GetReader
     return kind(_get_options(options), _selectors(options), chosen("zwire", rows.SELECTED, schema))
 
 
 def _selectors(options: Options) -> list[str]:
+    from zwire.zenoh import KeyExpr
+
     single = options.text("selector")
     found = ([] if single is None else [single]) + options.listed("selectors")
     if not found:
         raise options.error("selectors", "has no selector")
-    options.check_keyexprs("selectors", [selector.partition("?")[0] for selector in found])
+    for selector in found:
+        try:
+            KeyExpr(selector.partition("?")[0])
+        except ValueError as error:
+            raise options.error("selectors", f"has {selector!r}: {error}") from None
     return found
 
 

@@ -123,6 +123,13 @@ class Options:
         """Make the error that says what is wrong with an option."""
         return ConfigError(f"{self.source}: option {name!r} {reason}", path=name)
 
+    def need(self, name: str, why: str = "") -> str:
+        """Give a text that has to be there."""
+        found = self.text(name)
+        if found is None:
+            raise self.error(name, f"is missing{why and f': {why}'}")
+        return found
+
     @overload
     def text(self, name: str, default: str) -> str: ...
     @overload
@@ -148,6 +155,22 @@ class Options:
         if found.lower() not in _TRUE + _FALSE:
             raise self.error(name, f"must be true or false, not {found!r}")
         return found.lower() in _TRUE
+
+    def pushdown(self) -> bool:
+        """Give whether filters of Spark are to be applied by the source.
+
+        Raises:
+            ConfigError: This Spark hands none over, and would not say so.
+        """
+        from pyspark import __version__
+        from pyspark.sql import datasource
+
+        if not self.flag("pushdown", default=False):
+            return False
+        if not hasattr(datasource, "Filter"):
+            problem = f"needs PySpark 4.1 or newer: {__version__} hands no filters over. Leave it off"
+            raise self.error("pushdown", problem)
+        return True
 
     @overload
     def integer(self, name: str, default: int, *, least: int = ..., most: int = ...) -> int: ...
@@ -235,22 +258,6 @@ class Options:
                 raise self.error(name, "must be a list of texts")
             return list(items)
         return [item.strip() for item in found.split(separator) if item.strip()]
-
-    def keyexprs(self, name: str) -> list[str]:
-        """Give several key expressions."""
-        found = self.listed(name)
-        self.check_keyexprs(name, found)
-        return found
-
-    def check_keyexprs(self, name: str, given: Iterable[str]) -> None:
-        """Refuse a value of which a part is no key expression."""
-        from zwire.zenoh import KeyExpr
-
-        for text in given:
-            try:
-                KeyExpr(text)
-            except ValueError as error:
-                raise self.error(name, f"has {text!r}: {error}") from None
 
     def columns(self, rows: RowSchema, *, default: Iterable[str] | None = None) -> RowSchema:
         """Give the schema that the option ``columns`` asks for: names with commas between, or ``all``."""

@@ -138,14 +138,14 @@ def check_batch(options: Options, logs: Logs) -> None:
     for which in ("starting", "ending"):
         edges(options, which, logs, "latest")
     options.flag("failOnDataLoss", default=True)
-    options.flag("pushdown", default=False)
+    options.pushdown()
     max_partitions(options)
 
 
 def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolReader:
     """Give the reader of what is in spools."""
     options = Options(source, given, BATCH)
-    kind = PushingSpoolReader if options.flag("pushdown", default=False) else SpoolReader
+    kind = PushingSpoolReader if options.pushdown() else SpoolReader
     return kind(options, reading(options, table, schema))
 
 
