@@ -63,7 +63,8 @@ class Block:
 
 def pages():
     """All pages whose blocks are run, as paths from the root."""
-    found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")]
+    found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
+    found += sorted((ROOT / "examples").rglob("README.md"))
     found += sorted((ROOT / "docs").rglob("*.md"))
     return [str(path.relative_to(ROOT)) for path in found if "_build" not in path.parts]
 

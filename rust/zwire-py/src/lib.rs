@@ -30,8 +30,6 @@ mod parameters;
 mod pending;
 mod pool;
 mod publisher;
-mod put_batch;
-mod put_stamps;
 mod querier;
 mod queryable;
 mod reply;
@@ -70,7 +68,7 @@ mod _zwire {
         advanced::{CacheConfig, HistoryConfig, MissDetectionConfig, PyMiss, RecoveryConfig, RepliesConfig},
         advanced_publisher::{AdvancedPublisher, declare_advanced_publisher},
         advanced_subscriber::{AdvancedSubscriber, SampleMissListener, declare_advanced_subscriber},
-        arrow::ArrowBatch,
+        arrow::{ArrowBatch, PutSummary, put_batch},
         config::{PyConfig, config_defaults},
         decode::Decoder,
         decode_frames::FrameDecoder,
