@@ -1,6 +1,8 @@
 """Sessions for tests: on the loopback, and who finds whom is said."""
 
+import contextlib
 import time
+from pathlib import Path
 
 from zwire import zenoh
 
@@ -30,6 +32,16 @@ def router(**more):
 def client(hub, **more):
     """A client of a session that listens."""
     return opened("client", connect=hub.listening(), **more)
+
+
+def threads():
+    """The names of the threads that this process has."""
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        # It may end while it is looked at.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append((task / "comm").read_text().strip())
+    return names
 
 
 def eventually(condition, what="it", *, within=10.0):

@@ -1016,13 +1016,13 @@ class SpoolAppender:
 
 @final
 class SpoolWriter:
-    """Writes what subscribers receive into a spool."""
+    """Writes what comes from a network into a spool."""
 
     def __new__(
         cls,
         dir: str | PathLike[str],
         settings: Mapping[str, object],
-        subscribers: Sequence[Subscriber[Any]],
+        feeds: Sequence[Subscriber[Any] | ZreNode | LogCollector],
         linger: float,
         keep_seconds: float | None,
         keep_bytes: int | None,
@@ -1902,8 +1902,10 @@ class Session:
                 ``key_expr`` is given),
                 ``payload`` (binary or texts), and optionally ``encoding``, ``attachment``, ``kind`` (``put``
                 or ``del``),
-                ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``.
-                Others are an error.
+                ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``. The
+                time stamp is ``timestamp``, as ``recv_batch`` has it, or ``ts`` (instants with a time zone),
+                or ``hlc``, all 64 bits of it, which goes first; ``hlc_id`` is whose clock it is of, that
+                of this session where a row says nothing. Others are an error.
             key_expr: The key of all rows.
             congestion_control: For rows that say nothing; ``BLOCK`` if left out, since a batch fills queues
                 at once.
@@ -2650,7 +2652,15 @@ class LogRecord:
 class LogCollector:
     """Collects what nodes log."""
 
-    def __new__(cls, bind: str = "tcp://*:*", advertise: str | None = None) -> Self: ...
+    def __new__(
+        cls,
+        bind: str = "tcp://*:*",
+        advertise: str | None = None,
+        *,
+        queue: int = 65536,
+        queue_bytes: int = 33_554_432,
+        on_overflow: str = "drop_oldest",
+    ) -> Self: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def close(self) -> None: ...

@@ -7,18 +7,15 @@ import base64
 import json
 import uuid
 
+import pyarrow as pa
 import pytest
 
 from interop.harness import ECLIPSE, ZWIRE
 from zwire import zenoh
 from zwire.errors import ConfigError, Undelivered
 from zwire.idempotence import Filter, Identity
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
-
-from zwire.spark import close_sessions  # noqa: E402 - after the packages that it needs
-from zwire.spark.sources import _sink  # noqa: E402
+from zwire.spark import close_sessions
+from zwire.spark.sources import _sink
 
 JOB = uuid.UUID(int=9)
 ROWS = 20_000

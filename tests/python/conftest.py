@@ -45,6 +45,12 @@ def hub():
 
 
 @pytest.fixture
+def endpoint(hub):
+    """Where it listens."""
+    return hub.listening()[0]
+
+
+@pytest.fixture
 def session(hub):
     """A client of the hub."""
     with nodes.client(hub) as session:

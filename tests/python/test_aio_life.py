@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import nodes
 from loops import ALONE, PATIENCE, text
 from nodes import eventually
 from zwire import aio, zenoh
@@ -22,12 +22,7 @@ def count(what):
 
 def threads():
     """Those that are not there for all sessions together."""
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        # It may end while it is looked at.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            names.append((task / "comm").read_text().strip())
-    return sum(name not in ("zwire-io", "zwire-wake") for name in names)
+    return sum(name not in ("zwire-io", "zwire-wake") for name in nodes.threads())
 
 
 def resident():

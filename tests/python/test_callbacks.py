@@ -5,11 +5,10 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
-from nodes import eventually, opened
+from nodes import eventually, opened, threads
 from zwire import zenoh, zre
 from zwire.errors import UsageError
 from zwire.zenoh.handlers import BatchCallback, Callback
@@ -26,14 +25,7 @@ def session():
 
 def callback_threads():
     """How many threads run callbacks right now."""
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            names.append((task / "comm").read_text().strip())
-        except (FileNotFoundError, ProcessLookupError):
-            # It has ended meanwhile.
-            continue
-    return names.count("zwire-callback")
+    return threads().count("zwire-callback")
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")

@@ -20,12 +20,11 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
+import truth
 from terminal import shown
 from zwire.capture import Decoder, decode
 from zwire.cli import main
 from zwire.errors import DecodeError
-
-CAPTURES = Path(__file__).resolve().parents[1] / "vectors" / "captures"
 
 FIELDS = [
     "ts",
@@ -80,9 +79,11 @@ NAMES = [
 
 
 def path(name):
-    name = name if name.startswith("z") else f"zenoh-{name}"
-    (found,) = CAPTURES.glob(f"{name}.pcap*.gz")
-    return found
+    return Path(truth.path(name))
+
+
+def unpacked(name):
+    return gzip.decompress(path(name).read_bytes())
 
 
 def lines(decoder):
@@ -193,7 +194,7 @@ def test_sources_are_paths_and_buffers_packed_or_not(tmp_path):
 
 
 def test_a_port_can_be_forced():
-    late = gzip.decompress(path("pubsub-basic").read_bytes())
+    late = unpacked("pubsub-basic")
     # Twelve packets from the middle are too few to tell.
     at, packets = 24, []
     while at < len(late):
@@ -238,16 +239,10 @@ def test_one_capture_may_hold_everything():
     assert sorted(map(essence, found)) == sorted(map(essence, expected))
 
 
-def secrets(name):
-    with gzip.open(CAPTURES / f"{name}.truth.jsonl.gz", "rt") as truth:
-        facts = [json.loads(line) for line in truth]
-    return [fact["secret_hex"] for fact in facts if fact["op"] == "key_pair"]
-
-
 def test_keys_open_what_is_said_under_curve(tmp_path, capsys):
     sealed = lines(decode(path("zre-draft-curve")))
     assert {line["kind"] for line in sealed if line["message"] == "message"} == {"encrypted"}
-    keys = secrets("zre-draft-curve")
+    keys = truth.keys("zre-draft-curve")
     opened = lines(decode(path("zre-draft-curve"), keys=keys))
     (shout,) = [line for line in opened if line["message"] == "shout"]
     assert (shout["group"], shout["content"]) == ("VAULT", [base64.b64encode(b"sealed").decode()])
@@ -381,7 +376,7 @@ def test_cli_says_what_is_wrong(tmp_path, capsys):
 
 def test_cli_never_writes_over_a_capture(tmp_path, capsys):
     path = tmp_path / "x.pcap"
-    path.write_bytes(pcap := gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes()))
+    path.write_bytes(pcap := unpacked("pubsub-basic"))
     assert main(["decode", str(path), "-o", f"{tmp_path}/../{tmp_path.name}/x.pcap"]) == 2
     assert "one of the captures" in capsys.readouterr().err
     assert path.read_bytes() == pcap
@@ -398,7 +393,7 @@ def test_cli_says_that_it_found_nothing(format_, tmp_path, capsys):
 
 def test_cli_survives_a_closed_output(tmp_path):
     path = tmp_path / "x.pcap"
-    path.write_bytes(gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes()))
+    path.write_bytes(unpacked("pubsub-basic"))
     command = f'"{sys.executable}" -m zwire decode "{path}" >&-'
     done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -406,7 +401,7 @@ def test_cli_survives_a_closed_output(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_cli_gives_up_when_it_is_told(number):
-    pcap = gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes())
+    pcap = unpacked("pubsub-basic")
     command = [sys.executable, "-m", "zwire", "decode", "-"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, **pipes) as process:

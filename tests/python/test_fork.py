@@ -321,20 +321,71 @@ def test_forks_while_traffic_flows(hub):
     )
 
 
-def test_multiprocessing_by_fork(hub):
+def test_a_hundred_children_put_and_get_while_the_parent_goes_on(hub):
     run(
         """
-        import multiprocessing
-
         session = client(endpoint)
-        subscriber = session.declare_subscriber("*")
-        context = multiprocessing.get_context("fork")
-        with context.Pool(4) as pool:
-            pool.map(put_in_fresh_session, [f"pool{n}" for n in range(12)])
-        assert received(subscriber, 12) == sorted(f"pool{n}" for n in range(12))
+        subscriber = session.declare_subscriber("told/*")
+        queryable = session.declare_queryable("asked", lambda query: query.reply("asked", query.payload))
+
+        def child():
+            for use in (lambda: session.put("told/wrong", ""), subscriber.try_recv, queryable.undeclare):
+                try:
+                    use()
+                except UsageError:
+                    continue
+                return 1
+            with client(endpoint) as own:
+                own.put("told/child", "x", congestion_control=zenoh.CongestionControl.BLOCK)
+                said = [bytes(reply.ok.payload) for reply in own.get("asked", payload=b"?", timeout=5)]
+            return 0 if said == [b"?"] else 2
+
+        signal.alarm(24)
+        for round_ in range(100):
+            assert in_child(child) == 0, round_
+            session.put("told/parent", "x")
+            assert received(subscriber, 2) == ["told/child", "told/parent"], round_
         """,
         hub,
     )
+
+
+POOL = (
+    PRELUDE
+    + """
+def work(number):
+    with client(endpoint) as own:
+        own.put(f"pool/{number}", "x", congestion_control=zenoh.CongestionControl.BLOCK)
+        return [bytes(reply.ok.payload) for reply in own.get("asked", payload=b"%d" % number, timeout=5)]
+
+
+def main(method):
+    import multiprocessing
+
+    session = client(endpoint)
+    subscriber = session.declare_subscriber("pool/*")
+    queryable = session.declare_queryable("asked", lambda query: query.reply("asked", query.payload))
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(work, range(8), chunksize=1) == [[b"%d" % number] for number in range(8)]
+        session.put("pool/parent", "x")
+        assert received(subscriber, 9) == sorted([*(f"pool/{n}" for n in range(8)), "pool/parent"])
+
+
+if __name__ == "__main__":
+    signal.alarm(24)
+    main(sys.argv[2])
+"""
+)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_pools_beside_an_open_session(hub, tmp_path, method):
+    """Of workers that import the program again, as it is usual."""
+    program = tmp_path / "program.py"
+    program.write_text(POOL)
+    args = [sys.executable, program, hub, method]
+    done = subprocess.run(args, check=False, capture_output=True, text=True, timeout=25)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_child_of_a_child(hub):

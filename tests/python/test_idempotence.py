@@ -7,12 +7,12 @@ import random
 import threading
 import uuid
 
+import pyarrow as pa
 import pytest
 
+import nodes
 from zwire import aio, zenoh
 from zwire.idempotence import BATCHES, SIZE, Filter, Identity, commit_key, receipt_key
-
-pa = pytest.importorskip("pyarrow")
 
 JOB = uuid.UUID(int=7)
 
@@ -178,38 +178,27 @@ def test_threads_share_a_filter():
     assert len(passed) == 2000
 
 
-@pytest.fixture
-def pair():
-    with (
-        zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as hub,
-        zenoh.open({"mode": "client", "connect/endpoints": hub.listening()}) as client,
-    ):
-        yield hub, client
-
-
-def test_samples_of_a_subscriber_and_receipts_of_them(pair):
-    hub, client = pair
+def test_samples_of_a_subscriber_and_receipts_of_them(hub, session):
     once = Filter()
     came = []
     hub.declare_subscriber("a/**", lambda sample: came.append(once.is_new(sample)))
     queryable = once.receipts(hub, "a")
     for number in [0, 1, 0, 1, 2]:
-        client.put("a/b", b"x", attachment=Identity(JOB, 0, 0, number).attachment())
-    client.put("a/b", b"x")
-    client.flush(5)
+        session.put("a/b", b"x", attachment=Identity(JOB, 0, 0, number).attachment())
+    session.put("a/b", b"x")
+    session.flush(5)
 
     def ask(rows):
         asked = f"{receipt_key('a')}?query={JOB.hex};batch=0;partition=0;rows={rows}"
-        (reply,) = client.get(asked, timeout=5)
+        (reply,) = session.get(asked, timeout=5)
         assert str(reply.ok.key_expr) == receipt_key("a", hub.zid())
         return json.loads(reply.ok.payload.to_bytes())
 
-    while len(came) < 6:
-        ask(1)
+    nodes.eventually(lambda: len(came) == 6)
     assert came == [True, True, False, False, True, True]
     assert [ask(rows) for rows in (1, 3, 9)] == [{"rows": 1}, {"rows": 3}, {"rows": 3}]
     # What is no question is answered with an error, and the next one is heard.
-    (reply,) = client.get(receipt_key("a") + "?query=x", timeout=5)
+    (reply,) = session.get(receipt_key("a") + "?query=x", timeout=5)
     assert "badly formed" in reply.err.payload.to_string()
     assert ask(2) == {"rows": 2}
     # Nobody who listens to data hears of it.
@@ -218,23 +207,21 @@ def test_samples_of_a_subscriber_and_receipts_of_them(pair):
     queryable.undeclare()
 
 
-def test_it_serves_event_loops(pair):
-    hub, client = pair
-
+def test_it_serves_event_loops(hub, session):
     async def take(once):
-        async with aio.open({"mode": "client", "connect/endpoints": hub.listening()}) as session:
-            subscriber = session.declare_subscriber("a/**")
-            async with subscriber, once.receipts(session, "a"):
-                await session.ready(5)
+        async with aio.open(nodes.settings("client", connect=hub.listening())) as taking:
+            subscriber = taking.declare_subscriber("a/**")
+            async with subscriber, once.receipts(taking, "a"):
+                await taking.ready(5)
                 for number in [0, 0, 1]:
-                    client.put("a/b", b"x", attachment=Identity(JOB, 0, 0, number).attachment())
+                    session.put("a/b", b"x", attachment=Identity(JOB, 0, 0, number).attachment())
                 came = []
                 async for sample in subscriber:
                     came.append(once.is_new(sample))
                     if len(came) == 3:
                         break
                 asked = f"{receipt_key('a')}?query={JOB.hex};batch=0;partition=0;rows=2"
-                replies = [reply async for reply in session.get(asked, timeout=5)]
+                replies = [reply async for reply in taking.get(asked, timeout=5)]
                 return came, [json.loads(reply.ok.payload.to_bytes()) for reply in replies]
 
     assert asyncio.run(take(Filter())) == ([True, False, True], [{"rows": 2}])

@@ -17,11 +17,6 @@ from zwire.errors import TimedOut, UsageError
 eventually = functools.partial(nodes.eventually, within=5.0)
 
 
-@pytest.fixture
-def endpoint(hub):
-    return hub.listening()[0]
-
-
 def client(endpoint):
     return zenoh.open({"mode": "client", "connect/endpoints": [endpoint]})
 

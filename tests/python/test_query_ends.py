@@ -20,9 +20,9 @@ def session():
         yield session
 
 
-def ask(session, key="q", timeout=PATIENCE):
+def ask(session, key="q"):
     """The answers, as texts, of who must not be made to wait."""
-    replies = session.get(key, timeout=timeout, consolidation=ALL)
+    replies = session.get(key, timeout=PATIENCE, consolidation=ALL)
     got = [text(reply) for reply in replies]
     assert replies.end == "completed"
     return got

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nodes
+import truth
 from zwire import spool, zenoh
 from zwire.capture import decode
 from zwire.errors import KeyExprError, RecordingError
@@ -23,7 +25,6 @@ from zwire.spark import schema
 
 BEGIN = dt.datetime(2026, 3, 4, 5, 6, 7, 123456, dt.UTC)
 FORMATS = ["parquet", "arrow", "mcap"]
-CAPTURES = Path(__file__).resolve().parents[1] / "vectors" / "captures"
 
 
 def at(seconds):
@@ -188,8 +189,7 @@ def test_columns_of_others_are_understood(tmp_path):
 
 
 def test_what_a_subscriber_gets_is_written():
-    alone = {"mode": "peer", "listen/endpoints": [], "scouting/multicast/enabled": False}
-    with zenoh.open(alone) as session, session.declare_subscriber("a/**") as subscriber:
+    with nodes.opened("peer") as session, session.declare_subscriber("a/**") as subscriber:
         session.put("a/b", "x", encoding="text/plain", attachment="y")
         session.delete("a/c")
         batch = subscriber.recv_batch(timeout=5)
@@ -204,7 +204,7 @@ def test_what_a_subscriber_gets_is_written():
 
 
 def test_publications_of_a_capture_are_read():
-    source = CAPTURES / "zenoh-pubsub-basic.pcap.gz"
+    source = truth.path("pubsub-basic")
     pushed = pa.table(decode(source)).to_pylist()
     pushed = [each for each in pushed if each["message"] == "push"]
     found = pa.table(read(source)).to_pylist()
@@ -222,7 +222,7 @@ def test_publications_of_a_capture_are_read():
 
 
 def test_a_capture_that_is_cut_off_says_so(tmp_path):
-    octets = gzip.decompress((CAPTURES / "zenoh-pubsub-basic.pcap.gz").read_bytes())
+    octets = gzip.decompress(Path(truth.path("pubsub-basic")).read_bytes())
     path = tmp_path / "cut.pcap"
     path.write_bytes(octets)
     whole, failed = rows_of(path)

@@ -12,7 +12,8 @@ import anyio
 import pyarrow as pa
 import pytest
 
-from loops import PATIENCE, ROUTER, everywhere, pair
+import nodes
+from loops import PATIENCE, everywhere, pair
 from terminal import shown
 from zwire import recording, zenoh
 from zwire.aio import recording as aio_recording
@@ -231,25 +232,9 @@ def test_an_unknown_option_is_refused():
 
 
 @pytest.fixture
-def hub():
-    with zenoh.open(ROUTER) as session:
-        yield session
-
-
-@pytest.fixture
-def endpoint(hub):
-    return hub.listening()[0]
-
-
-@pytest.fixture
-def client(endpoint):
+def client(hub):
     with contextlib.ExitStack() as stack:
-        config = {
-            "mode": "client",
-            "connect/endpoints": [endpoint],
-            "scouting/multicast/enabled": False,
-        }
-        yield lambda: stack.enter_context(zenoh.open(config))
+        yield lambda: stack.enter_context(nodes.client(hub))
 
 
 @pytest.fixture

@@ -101,7 +101,6 @@ def test_values_are_typed_and_case_means_nothing():
         ({"selectors": "[1]"}, lambda o: o.listed("selectors"), "a list of texts"),
         ({"selectors": '["a"'}, lambda o: o.listed("selectors"), "no JSON list"),
         ({"columns": "key,colour"}, lambda o: o.columns(schema.REPLY), "'columns' is wrong: column 'colour'"),
-        ({}, lambda o: o.need("selectors", "nothing is asked"), "'selectors' is missing: nothing is asked"),
         ({"config": "{mode:}"}, lambda o: o.session(), "line 1"),
         ({"zenoh.mode": "boss"}, lambda o: o.session(), "zenoh.mode"),
         ({"zenoh.connect.endpoint": "tcp/x:1"}, lambda o: o.session(), "did you mean `connect/endpoints`"),

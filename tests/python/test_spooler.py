@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from nodes import client, eventually, router
+from nodes import client, eventually, opened, router, settings
 from zwire import errors, spool, zenoh
 
 if TYPE_CHECKING:
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK = {"congestion_control": zenoh.CongestionControl.BLOCK}
-
-
-@pytest.fixture
-def hub():
-    with router() as session:
-        yield session
 
 
 def rows(view: spool.Spool, *columns: str) -> list[dict]:
@@ -123,7 +117,7 @@ def test_each_key_expression_can_have_a_shard(hub, tmp_path):
             tmp_path,
             keys,
             shards="keyexprs",
-            config={"mode": "client", "connect/endpoints": hub.listening()},
+            config=settings("client", connect=hub.listening()),
         ) as spooler,
     ):
         spooler.ready(5)
@@ -306,14 +300,7 @@ def test_a_link_that_comes_back_is_a_gap(tmp_path):
         spooler = spool.Spooler(tmp_path, "k", session=session)
         spooler.ready(5)
     with session, spooler:
-        again = zenoh.open(
-            {
-                "mode": "router",
-                "id": str(zid),
-                "listen/endpoints": endpoint,
-                "scouting/multicast/enabled": False,
-            }
-        )
+        again = opened("router", listen=endpoint, id=str(zid))
         with again:
             view = spool.open(tmp_path)
             eventually(lambda: view.gaps_end() == 1)

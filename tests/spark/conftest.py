@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from zwire import zenoh
+import nodes
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -52,6 +52,14 @@ def spark(tmp_path_factory):
     session.stop()
 
 
+@pytest.fixture
+def pushing(spark, filters):
+    """Spark that hands its filters to sources."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield spark
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request):
     """Workers cannot import test modules, so their functions are sent as they are."""
@@ -85,15 +93,8 @@ def as_arrow():
 
 
 @pytest.fixture
-def pushing(spark, filters):
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield spark
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
-@pytest.fixture
 def hub():
-    with zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as session:
+    with nodes.router() as session:
         yield session
 
 
@@ -103,8 +104,8 @@ def endpoint(hub):
 
 
 @pytest.fixture
-def client(endpoint):
-    with zenoh.open({"mode": "client", "connect/endpoints": [endpoint]}) as session:
+def client(hub):
+    with nodes.client(hub) as session:
         yield session
 
 

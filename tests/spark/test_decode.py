@@ -1,9 +1,6 @@
 """Captures in columns and partitions become rows, and the rows say what the applications say."""
 
-import base64
 import gzip
-import json
-import lzma
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +10,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
 
 import zwire.spark as zs
-from truth import CAPTURES, missing, multiply, path, seen
+from truth import facts, keys, missing, multiply, path, seen
 from zwire import capture
 
 # One of each kind of link, and of each thing that a decoder has to undo.
@@ -77,20 +74,14 @@ def test_columns_can_be_chosen(spark):
 
 def test_zre_and_zmtp_are_rows_too(spark):
     """Every shout and whisper that an application heard is a row, with its peer, group and content."""
-    source = str(CAPTURES / "zre-v2-chat.pcap.gz")
-    with lzma.open(CAPTURES / "zre-v2-chat.truth.jsonl.xz", "rt") as lines:
-        heard = [fact for fact in map(json.loads, lines) if fact.get("event") in ("SHOUT", "WHISPER")]
-    told = Counter(
-        (fact["event"].lower(), fact["from"], fact.get("group"), *map(base64.b64decode, fact["content_b64"]))
-        for fact in heard
-    )
+    source = path("zre-v2-chat")
+    told = facts("zre-v2-chat")
     assert told.total() == 92
     by_row = spark.sparkContext.parallelize([source], 1).mapPartitions(zs.decode_partition()).collect()
     by_column = zs.decode(zs.captures(spark, source), "path").collect()
     for rows in (by_row, by_column):
         contents = [row for row in rows if row.message in ("shout", "whisper")]
-        said = Counter((row.message, row.peer, row.group, *map(bytes, row.content)) for row in contents)
-        assert said == told
+        assert seen(contents) == told
         (hello, *_) = [row for row in rows if row.message == "hello" and row.name == "alice"]
         assert hello.headers == {"X-ROLE": "leader", "X-CITY": "Zurich"}
         assert (hello.kind, hello.sequence, hello.groups) == ("36", 1, [])
@@ -103,13 +94,11 @@ def test_zre_and_zmtp_are_rows_too(spark):
 
 
 def test_keys_go_with_the_function(spark):
-    source = str(CAPTURES / "zre-draft-curve.pcap.gz")
-    with gzip.open(CAPTURES / "zre-draft-curve.truth.jsonl.gz", "rt") as lines:
-        keys = [fact["secret_hex"] for fact in map(json.loads, lines) if fact["op"] == "key_pair"]
-    decoded = zs.decode(zs.captures(spark, source), "path", keys=keys)
+    secrets = keys("zre-draft-curve")
+    decoded = zs.decode(zs.captures(spark, path("zre-draft-curve")), "path", keys=secrets)
     (shout,) = decoded.where("message = 'shout'").collect()
     assert [bytes(frame) for frame in shout.content] == [b"sealed"]
-    assert keys[0] not in repr(zs.decode_partition(keys=keys))
+    assert secrets[0] not in repr(zs.decode_partition(keys=secrets))
     with pytest.raises(ValueError, match="a CURVE key is"):
         zs.decode_partition(keys=["hidden"])
 

@@ -1,5 +1,6 @@
 """Rows that are written to the format zwire arrive, each once where that is asked for, or the job fails."""
 
+import datetime as dt
 import json
 import os
 import pickle
@@ -143,6 +144,24 @@ def test_rows_arrive_with_all_that_they_say(spark, endpoint, client, collected):
     assert second.congestion_control == third.congestion_control == zenoh.CongestionControl.BLOCK
     assert (third.kind, third.priority) == (zenoh.SampleKind.PUT, zenoh.Priority.BACKGROUND)
     assert {s.reliability for s in got.values()} == {zenoh.Reliability.RELIABLE}
+
+
+def test_rows_bring_their_time_stamps(spark, endpoint, client, collected):
+    subscriber = client.declare_subscriber("a/*")
+    df = spark.sql(
+        "select * from values"
+        " ('a/1', timestamp '2026-03-04T05:06:07.25Z', null, x'42'),"
+        " ('a/2', timestamp '2026-03-04T05:06:07.25Z', 7613311700000000005, null)"
+        " as t(key, ts, hlc, hlc_id)"
+    )
+    sink(df.selectExpr("*", "'x' as payload"), endpoint).save()
+    sink(df.selectExpr("'b' as payload", "'a/3' as key", "ts"), endpoint, idempotence="attachment").save()
+    zs.put(df.limit(1).selectExpr("'a/4' as key", "'c' as payload", "ts", "hlc_id"), endpoint).collect()
+    got = {str(s.key_expr): s.timestamp for s in collected(subscriber, 5)}
+    when = dt.datetime(2026, 3, 4, 5, 6, 7, 250_000, dt.UTC)
+    assert got["a/1"] == got["a/4"] == zenoh.Timestamp(when, b"\x42")
+    assert int(got["a/2"].get_time_as_ntp64()) == 7613311700000000005
+    assert got["a/3"].get_time() == when
 
 
 def test_the_next_hop_has_everything_when_the_job_is_done(spark, endpoint, hub):
@@ -372,6 +391,9 @@ def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_bat
         ("key string", {}, "no column 'payload'"),
         ("key string, payload int", {}, "'payload' must be string or binary, not int"),
         ("key string, payload binary, priority string", {}, "'priority' must be tinyint"),
+        ("key string, payload binary, ts string", {}, "'ts' must be timestamp, not string"),
+        ("key string, payload binary, ts timestamp_ntz", {}, "'ts' must be timestamp, not timestamp_ntz"),
+        ("key string, payload binary, hlc double", {}, "'hlc' must be bigint, not double"),
         ("key string, payload binary, congestion string, congestion_block boolean", {}, "one of them only"),
         ("key string, payload binary", {"acks": "all"}, "did you mean 'ack'"),
         ("key string, payload binary", {"ack": "all"}, "must be one of none, link, barrier"),

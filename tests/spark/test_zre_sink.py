@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
 from pyspark.sql.types import _parse_datatype_string
@@ -61,7 +62,6 @@ def test_batches_and_streams_are_shouted(spark, listener, options, tmp_path):
 def test_whispers_go_to_their_peers(spark, listener, options):
     schema = _parse_datatype_string("peer string, content binary")
     writer = pickle.loads(pickle.dumps(_zre_sink.writer(options, schema, overwrite=False)))
-    pa = pytest.importorskip("pyarrow")
     batch = pa.record_batch({"peer": [listener.uuid] * 3, "content": [b"a", b"b", b"c"]})
     written = writer.write(iter([batch]))
     assert (written.partition, written.summary.queued) == (0, 3)
@@ -107,7 +107,6 @@ def test_a_secret_is_named_and_read_by_the_worker(spark, monkeypatch):
         given = {"group": "G", "config": json.dumps(config)}
         writer = _zre_sink.writer(given, _parse_datatype_string("content string"), overwrite=False)
         assert secret.encode() not in pickle.dumps(writer)
-        pa = pytest.importorskip("pyarrow")
         batch = pa.record_batch({"content": ["x"]})
         with pytest.raises(ConfigError, match="the variable ZRE_SECRET is not set"):
             writer.write(iter([batch]))

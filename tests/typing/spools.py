@@ -4,7 +4,7 @@ import datetime as dt
 from pathlib import Path
 from typing import Any, assert_type
 
-from zwire import spool, zenoh
+from zwire import spool, zenoh, zre
 
 
 def written(session: zenoh.Session) -> None:
@@ -16,6 +16,12 @@ def written(session: zenoh.Session) -> None:
         assert_type(spooler, spool.Spooler)
         assert_type(spooler.flush(1.0), bool)
         assert_type(spooler.stats(), dict[str, Any])
+    with spool.ZreSpooler("c", ["G"], config={"beacons": False}) as events:
+        assert_type(events.node, zre.Node)
+        assert_type(events.stats(), dict[str, Any])
+    with spool.ZreLogSpooler("d", announce=False) as records:
+        assert_type(records.endpoint, str)
+    spool.ZreLogSpooler("d", overflow="block")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     spool.Spooler("b", "a", overflow="drop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

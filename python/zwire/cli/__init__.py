@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and give its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed()
+    if arguments[:2] == ["spool", "keep"]:
+        # --dir says the same, and words on both sides of an option are more than argparse reads.
+        del arguments[1]
     try:
         args = _parser(arguments).parse_args(arguments)
     except SystemExit as exit_:

@@ -208,6 +208,12 @@ def too_few(command: str, came: int, args: argparse.Namespace) -> int:
     return 3
 
 
+def refuse(command: str, problem: str, code: int) -> int:
+    """Say why a command does nothing, and give its exit code."""
+    say(f"zwire {command}: {problem}")
+    return code
+
+
 def say(line: str) -> None:
     """Print for the person, not for the pipe."""
     # In one piece: the log writes there from another thread.

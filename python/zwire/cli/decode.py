@@ -76,12 +76,16 @@ def run(args: argparse.Namespace) -> int:
     """Write all records."""
     if args.format in {"arrow", "parquet"}:
         if importlib.util.find_spec("pyarrow") is None:
-            return _refuse(f"{args.format} needs pyarrow: pip install 'zwire[arrow]'", 1)
+            return _options.refuse("decode", f"{args.format} needs pyarrow: pip install 'zwire[arrow]'", 1)
         if args.output is None and sys.stdout.isatty():
-            return _refuse(f"{args.format} is not for terminals: give -o FILE, or a pipe", 2)
+            return _options.refuse(
+                "decode", f"{args.format} is not for terminals: give -o FILE, or a pipe", 2
+            )
     files = ["/dev/stdin" if name == "-" else name for name in args.files]
     if args.output is not None and any(_same(args.output, name) for name in files):
-        return _refuse(f"{args.output} is one of the captures: writing there would empty it", 2)
+        return _options.refuse(
+            "decode", f"{args.output} is one of the captures: writing there would empty it", 2
+        )
     decoder = decode(*files, ports=args.port, keys=args.curve_key)
     with _options.stop_signals(), _shown(decoder, args.output), _output(args.output) as out:
         match args.format:
@@ -123,11 +127,6 @@ def _keys(text: str) -> list[str]:
         reason = f"{text[1:]}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise argparse.ArgumentTypeError(reason) from None
     return keys
-
-
-def _refuse(problem: str, code: int) -> int:
-    _options.say(f"zwire decode: {problem}")
-    return code
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """A spool is a folder that keeps messages, so that readers such as Spark can read a range of them twice.
 
-zwire spool --dir DIR KEY...    keeps what is published on key expressions, until it is stopped
+zwire spool keep --dir DIR KEY...                keeps what is published on key expressions
+zwire spool keep --dir DIR --zre-group GROUP     keeps what happens on a ZRE network
+zwire spool keep --dir DIR --zre-log             keeps what its nodes log (ZRE/LOG)
 zwire spool stat DIR            what is in it: shards, offsets, gaps, consumers
 zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
 zwire spool cat DIR             prints rows
@@ -17,7 +19,7 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zwire import spool
 from zwire.cli import _format, _options, _progress
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from zwire.spool._spooler import Keeper
+
 EPILOG = """\
 examples:
-  zwire spool --dir /var/spool/robots 'robot/**'
+  zwire spool keep --dir /var/spool/robots 'robot/**'
       until Ctrl-C or SIGTERM
-  zwire spool --dir /var/spool/robots 'robot/**' --keep 7d --max-bytes 50G
+  zwire spool keep --dir /var/spool/robots 'robot/**' --keep 7d --max-bytes 50G
       a week of what consumers have read, and never more than 50 GiB
+  zwire spool keep --dir /var/spool/zre --zre-group CHAT --zre interfaces=eth0
   zwire spool stat /var/spool/robots
   zwire spool cat /var/spool/robots --format jsonl -n 10
   zwire spool export /var/spool/robots -o robots.parquet --columns key,payload,recv_ts
@@ -51,7 +56,7 @@ _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     words = "key expressions; or stat, verify, cat or export, and a folder"
-    parser.add_argument("words", nargs="+", metavar="KEY", help=words)
+    parser.add_argument("words", nargs="*", metavar="KEY", help=words)
     keep = parser.add_argument_group("keeping")
     keep.add_argument("--dir", type=Path, help="the folder; it is made if there is none")
     keep.add_argument(
@@ -70,6 +75,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
     keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete what is above this size")
     keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
+    zre = parser.add_argument_group(
+        "ZRE", "A folder has messages of Zenoh, events of ZRE, or records of ZRE/LOG."
+    )
+    zre.add_argument(
+        "--zre-group", metavar="GROUP", action="append", default=[], help="keep ZRE events, and its messages"
+    )
+    zre.add_argument(
+        "--zre-log",
+        metavar="ENDPOINT",
+        nargs="?",
+        const="tcp://*:*",
+        help="keep ZRE/LOG; collect at that endpoint (default: tcp://*:*)",
+    )
+    zre.add_argument(
+        "--zre",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="one setting of the node, such as beacons=false; the value is JSON, or a text",
+    )
     look = parser.add_argument_group("looking")
     look.add_argument("--columns", type=lambda text: text.split(","), metavar="A,B", help="default: all")
     look.add_argument("--shard", type=int, metavar="N", help="default: all")
@@ -115,8 +140,10 @@ def when(text: str) -> datetime:
 def run(args: argparse.Namespace) -> int:
     """Keep, or look."""
     if args.dir is not None:
-        return _keep(args)
-    word, *rest = args.words
+        with _options.stop_signals(), contextlib.suppress(KeyboardInterrupt):
+            _keep(args)
+        return 0
+    word, *rest = args.words or [""]
     if word not in _INSPECT or len(rest) != 1:
         hint = f"--dir DIR and key expressions, or one of {', '.join(_INSPECT)} and a folder"
         raise ConfigError(f"expected {hint}", path="--dir")
@@ -125,35 +152,67 @@ def run(args: argparse.Namespace) -> int:
         return command(Path(rest[0]), args)
 
 
-def _keep(args: argparse.Namespace) -> int:
+def _keep(args: argparse.Namespace) -> NoReturn:
+    keys: list[str] = args.words
+    logs = args.zre_log is not None
+    events = bool(args.zre_group) or (bool(args.zre) and not logs)
+    if bool(keys) + events + logs != 1:
+        raise ConfigError(
+            "a folder keeps key expressions, or --zre-group, or --zre-log: give one of them", path="--dir"
+        )
+    given: dict[str, Any] = {
+        "durability": args.durability,
+        "overflow": args.overflow,
+        "queue_bytes": args.queue,
+        "segment_bytes": args.segment,
+        "segment_seconds": args.roll,
+        "retention": spool.Retention(seconds=args.keep, bytes=args.max_bytes, consumer_seconds=args.forget),
+    }
+    if keys:
+        _keep_keys(args, keys, given)
+    if args.shards != "1":
+        raise ConfigError("--shards: a spool of ZRE has one", path="--shards")
+    config = _zre_config(args)
+    if events:
+        with spool.ZreSpooler(args.dir, args.zre_group, config=config, **given) as zre:
+            what = f"ZRE and the groups {' '.join(args.zre_group)}" if args.zre_group else "ZRE"
+            _options.say(f"keeping {what} in {args.dir}, spool {zre.id}, node {zre.node.endpoint}")
+            _watch(zre)
+    with spool.ZreLogSpooler(args.dir, bind=args.zre_log, config=config, **given) as log:
+        _options.say(f"keeping ZRE/LOG in {args.dir}, spool {log.id}, collector {log.endpoint}")
+        _watch(log)
+
+
+def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any]) -> NoReturn:
     if args.shards != "keys" and not args.shards.isdigit():
         raise ConfigError(f"--shards {args.shards}: expected a number or keys", path="--shards")
     config = _options.session_config(args)
-    retention = spool.Retention(seconds=args.keep, bytes=args.max_bytes, consumer_seconds=args.forget)
-    with (
-        _options.stop_signals(),
-        contextlib.suppress(KeyboardInterrupt),
-        spool.Spooler(
-            args.dir,
-            args.words,
-            config=config,
-            shards="keyexprs" if args.shards == "keys" else int(args.shards),
-            durability=args.durability,
-            overflow=args.overflow,
-            queue_bytes=args.queue,
-            segment_bytes=args.segment,
-            segment_seconds=args.roll,
-            retention=retention,
-        ) as spooler,
-    ):
+    shards: Any = "keyexprs" if args.shards == "keys" else int(args.shards)
+    with spool.Spooler(args.dir, keys, config=config, shards=shards, **given) as spooler:
         _options.settle(spooler.session)
-        _options.say(f"keeping {' '.join(args.words)} in {args.dir}, spool {spooler.id}")
+        _options.say(f"keeping {' '.join(keys)} in {args.dir}, spool {spooler.id}")
         _watch(spooler)
-    return 0
 
 
-def _watch(spooler: spool.Spooler) -> None:
-    """Wait for the end; a terminal shows what goes on, and problems are told once."""
+def _zre_config(args: argparse.Namespace) -> dict[str, Any]:
+    """Give the settings of the node; what is no JSON is a text."""
+    for name in ("listen", "mode", "config", "cfg", "tap"):
+        if getattr(args, name):
+            raise ConfigError(f"--{name} is for Zenoh; give --zre NAME=VALUE", path=f"--{name}")
+    found: dict[str, Any] = {"peers": args.connect} if args.connect else {}
+    for setting in args.zre:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--zre {setting}: expected NAME=VALUE", path="--zre")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _watch(spooler: Keeper) -> NoReturn:
+    """Wait for the signal to end; a terminal shows what goes on, and problems are told once."""
     said = None
 
     def line(seconds: float) -> str:

@@ -1,66 +1,24 @@
-"""Which keys are wanted, and what they are called on the way out."""
+"""What keys are called on the way out."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from zwire.recording._rows import unique
+from zwire.spark._keys import REMEMBERED, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
-__all__ = ["KeyFilter", "Remap"]
-
-_REMEMBERED = 65_536
-"""Keys whose answer is kept; one who makes up keys without end costs time, not memory."""
+__all__ = ["Remap"]
 
 _WILD = re.compile(r"\*\*|\$\*|\*")
 
 # A wildcard finds no chunk that begins with @ (zenoh: verbatim chunks).
 _CHUNK = r"(?!@)[^/]+"
 _CHUNKS = rf"{_CHUNK}(?:/{_CHUNK})*?"
-
-
-class KeyFilter:
-    """Keys that a few key expressions intersect; what is no key is not among them.
-
-    Raises:
-        KeyExprError: One is not legal.
-    """
-
-    def __init__(self, expressions: Iterable[str]) -> None:
-        from zwire.zenoh import KeyExpr
-
-        self._expressions = [KeyExpr(text) for text in expressions]
-        self._known: dict[str, bool] = {}
-
-    def mask(self, keys: pa.Array) -> pa.Array:
-        """Say of each key whether it is wanted."""
-        import pyarrow as pa
-
-        names, indices = unique(keys)
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
-        found = [name is not None and self._wants(name) for name in names]
-        return pa.array(found, pa.bool_()).take(indices).fill_null(False)
-
-    def _wants(self, name: str) -> bool:
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._intersects(name)
-        return known
-
-    def _intersects(self, name: str) -> bool:
-        from zwire.zenoh import KeyExpr
-
-        try:
-            key = KeyExpr(name)
-        except ValueError:
-            return False
-        return any(expression.intersects(key) for expression in self._expressions)
 
 
 class Remap:
@@ -95,7 +53,7 @@ class Remap:
         import pyarrow as pa
 
         names, indices = unique(keys)
-        if len(self._known) > _REMEMBERED:
+        if len(self._known) > REMEMBERED:
             self._known.clear()
         found: list[str | None] = []
         for name in names:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from zwire.recording._keys import KeyFilter, Remap
+    from zwire.recording._keys import Remap
+    from zwire.spark._keys import KeyFilter
 
 __all__ = ["Due", "Player", "Ready", "prepared"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from zwire.recording._files import FORMATS, expand, needed
-from zwire.recording._keys import KeyFilter
 from zwire.recording._rows import COLUMNS, arrow, conform, rising, times
 from zwire.spark import schema
+from zwire.spark._keys import KeyFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,18 +10,18 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from zwire.errors import RowError, TimedOut
-from zwire.recording._keys import KeyFilter, Remap
+from zwire.recording._keys import Remap
 from zwire.recording._play import Due, Player, prepared
-from zwire.recording._rows import arrow, unique
+from zwire.recording._rows import arrow
+from zwire.spark._keys import KeyFilter, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-    from datetime import datetime
 
     import pyarrow as pa
 
     from zwire.recording._play import Ready
-    from zwire.zenoh import MatchingStatus, Session, Timestamp, TimestampId
+    from zwire.zenoh import MatchingStatus, Session
 
 __all__ = ["ReplayOptions", "Replayed", "drive", "replay"]
 
@@ -32,11 +32,6 @@ _LONGEST = 1.0
 
 _WATCHED = 64
 """Keys of the first batch whose subscribers are waited for; each is a declaration."""
-
-_CLOCKS = 4096
-"""Ids of clocks that are kept."""
-
-_MASK = (1 << 64) - 1
 
 
 class Replayed(NamedTuple):
@@ -158,7 +153,6 @@ class _Run:
         self._express = options.get("express")
         self._progress = options.get("progress")
         self._session = session
-        self._ids: dict[bytes | None, TimestampId] = {}
         self.done = Replayed(0, 0, 0.0, 0.0, 0.0, 0)
 
     def ready(self, batches: Iterable[Any]) -> Generator[Ready]:
@@ -172,7 +166,7 @@ class _Run:
         """Publish rows, and count them."""
         late = max(self.done.late, due.late)
         try:
-            size, unsent = self._put_stamped(due.batch) if self._stamped else self._put(due.batch)
+            size, unsent = self._put(due.batch)
         except RowError as error:
             row = error.row or 0
             number = self.done.rows + row
@@ -210,64 +204,17 @@ class _Run:
         congestion, priority = self._congestion, self._priority
         summary = self._session.put_batch(
             _publications(
-                batch, congestion=congestion is None, priority=priority is None, express=self._express is None
+                batch,
+                congestion=congestion is None,
+                priority=priority is None,
+                express=self._express is None,
+                stamps=self._stamped,
             ),
             congestion_control=None if congestion is None else CongestionControl[congestion.upper()],
             priority=None if priority is None else Priority(priority),
             express=self._express,
         )
         return summary.bytes, summary.unmatched
-
-    def _put_stamped(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Do the same, row by row, because a time stamp goes with each."""
-        from zwire.zenoh import CongestionControl, Priority
-
-        before = self._unsent()
-        names = ("kind", "key", "encoding", "ts", "hlc", "hlc_id", "priority", "congestion_block", "express")
-        cells = [batch.column(name).to_pylist() for name in names]
-        payloads, attachments = batch.column("payload"), batch.column("attachment")
-        size = 0
-        given = None if self._congestion is None else CongestionControl[self._congestion.upper()]
-        for row, (kind, key, encoding, ts, hlc, clock, priority, block, express) in enumerate(
-            zip(*cells, strict=True)
-        ):
-            recorded = CongestionControl.DROP if block is False else CongestionControl.BLOCK
-            chosen = self._priority or priority
-            try:
-                qos: dict[str, Any] = {
-                    "congestion_control": given or recorded,
-                    "priority": None if chosen is None else Priority(chosen),
-                    "express": express if self._express is None else self._express,
-                    "attachment": _buffer(attachments[row]),
-                    "timestamp": self._timestamp(ts, hlc, clock),
-                }
-                if kind == 1:
-                    self._session.delete(key, **qos)
-                else:
-                    payload = _buffer(payloads[row]) or b""
-                    size += len(payload)
-                    self._session.put(key, payload, encoding=encoding, **qos)
-            except (TypeError, ValueError) as error:
-                raise RowError(str(error), row=row, key=key, reason=str(error)) from error
-        return size, self._unsent() - before
-
-    def _unsent(self) -> int:
-        return self._session.stats()["session.dropped.put_no_link"]
-
-    def _timestamp(self, ts: datetime | None, hlc: int | None, clock: bytes | None) -> Timestamp | None:
-        from zwire.zenoh import NTP64, Timestamp, TimestampId
-
-        if ts is None and hlc is None:
-            return None
-        whose = self._ids.get(clock)
-        if whose is None:
-            if len(self._ids) > _CLOCKS:
-                self._ids.clear()
-            whose = self._ids[clock] = TimestampId(bytes(self._session.zid()) if clock is None else clock)
-        if hlc is not None:
-            return Timestamp(NTP64.from_int(hlc & _MASK), whose)
-        assert ts is not None  # noqa: S101 - one of them is there
-        return Timestamp(ts, whose)
 
     def _wait_for_subscribers(self, first: Ready) -> None:
         """Wait until somebody subscribes to one of the first keys."""
@@ -320,14 +267,10 @@ def _legal(key: str) -> bool:
     return True
 
 
-def _buffer(cell: pa.Scalar) -> Any:  # noqa: ANN401 - a buffer of pyarrow
-    return cell.as_buffer() if cell.is_valid else None
-
-
 def _publications(
-    batch: pa.RecordBatch, *, congestion: bool, priority: bool, express: bool
+    batch: pa.RecordBatch, *, congestion: bool, priority: bool, express: bool, stamps: bool
 ) -> pa.RecordBatch:
-    """Give the columns that `put_batch` takes, those of quality of service where nothing else is said."""
+    """Give the columns that `put_batch` takes: quality of service where nothing else is said, and stamps."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -340,6 +283,9 @@ def _publications(
         ("attachment", True),
         ("priority", priority),
         ("express", express),
+        ("ts", stamps),
+        ("hlc", stamps),
+        ("hlc_id", stamps),
     ):
         if wanted and batch.column(name).null_count < batch.num_rows:
             made[name] = batch.column(name)

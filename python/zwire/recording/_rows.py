@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zwire.errors import RecordingError
 from zwire.spark import schema
+from zwire.spark._keys import unique
 from zwire.typed import _codec
 
 if TYPE_CHECKING:
@@ -155,15 +156,6 @@ def _named(column: pa.Array, values: dict[str, Any], kind: pa.DataType, name: st
     if unknown:
         raise RecordingError(f"column {name!r} has {unknown[0]!r}, which is none of {', '.join(values)}")
     return pa.array([None if text is None else values[text] for text in names], kind).take(indices)
-
-
-def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
-    """Give the different texts of a column, and for each row the index of its own (null: null)."""
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string()).dictionary_encode()
-    return column.dictionary.to_pylist(), column.indices
 
 
 def times(batch: pa.RecordBatch) -> pa.Array:

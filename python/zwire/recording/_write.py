@@ -10,6 +10,7 @@ from zwire.recording._files import by_name
 from zwire.recording._mcap import McapWriter
 from zwire.recording._rows import arrow, conform
 from zwire.spark import schema
+from zwire.spark._pace import payload_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -93,19 +94,12 @@ def write(
             batch = conform(given, columns=rows.names)
             put(batch)
             count += batch.num_rows
-            if "payload" in rows.names:
-                size += _bytes(batch.column("payload"))
+            size += payload_bytes(batch)
             for name in _NOT_IN_MCAP if form == "mcap" else ():
                 column = batch.column(name)
                 if len(column) > column.null_count:
                     lost[name] = lost.get(name, 0) + len(column) - column.null_count
     return Written(count, size, lost)
-
-
-def _bytes(column: pa.Array) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.sum(pc.binary_length(column)).as_py() or 0)
 
 
 @contextmanager

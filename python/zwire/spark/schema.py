@@ -123,12 +123,17 @@ PUT = RowSchema(
         ("priority", "tinyint"),
         ("congestion", "string"),
         ("express", "boolean"),
+        ("ts", "timestamp"),
+        ("hlc", "bigint"),
+        ("hlc_id", "binary"),
     )
 )
 """What ``put`` takes. Only ``key`` and ``payload`` have to be there; a null payload is a deletion.
 
 ``kind`` is ``put`` or ``del``, ``priority`` 1 (real time) to 7 (background), ``congestion`` ``drop``,
-``block`` or ``block_first``. ``payload`` and ``attachment`` may also be strings.
+``block`` or ``block_first``. ``payload`` and ``attachment`` may also be strings. ``ts``, or all 64 bits of it
+as ``hlc``, is the time stamp, and ``hlc_id`` says whose clock it is of: as ``SAMPLE`` has them, and of the
+session where a row says nothing.
 """
 
 SUMMARY = RowSchema((("rows", "bigint"), ("bytes", "bigint"), ("dropped", "bigint"), ("seconds", "double")))

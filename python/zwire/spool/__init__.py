@@ -24,6 +24,7 @@ from zwire.spool._append import Appender
 from zwire.spool._check import Problem, stat, verify
 from zwire.spool._spooler import Retention, Spooler
 from zwire.spool._view import Range, Rows, Spool, open
+from zwire.spool._zre import ZreLogSpooler, ZreSpooler
 
 __all__ = [
     "Appender",
@@ -33,6 +34,8 @@ __all__ = [
     "Rows",
     "Spool",
     "Spooler",
+    "ZreLogSpooler",
+    "ZreSpooler",
     "open",
     "stat",
     "verify",

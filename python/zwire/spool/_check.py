@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,7 +52,7 @@ def verify(
     """Read everything, and say what cannot be: nothing, if all is well.
 
     Behind a place that cannot be read it goes on with the next segment. ``progress`` is called with the
-    number of rows that were read and that of all.
+    number of offsets that are done and that of all.
 
     Raises:
         SpoolError: There is no spool.
@@ -73,16 +74,20 @@ def verify(
 
 
 def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
-    """Read a shard; numbers of rows, and what cannot be read."""
+    """Read a shard, segment by segment; numbers of offsets that are done, and what cannot be read."""
     if shard == -1:
         at, end = view.gaps_start(), view.gaps_end()
     bases = _bases(view, shard)
     while at < end:
+        behind = bisect_right(bases, at)
+        stop = min(bases[behind], end) if behind < len(bases) else end
         try:
-            batches = view.gaps(at) if shard == -1 else view.read(shard, at, end, columns=["offset"])
+            batches = view.gaps(at, stop) if shard == -1 else view.read(shard, at, stop, columns=["offset"])
             for batch in batches:
                 at += len(batch)
                 yield len(batch)
+            # Offsets that no row has.
+            yield stop - at
         except OffsetOutOfRange:
             # Deleted while it was read: nothing is wrong with that.
             earliest = view.gaps_start() if shard == -1 else view.earliest()[shard]
@@ -92,7 +97,9 @@ def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
         except SpoolError as error:
             offset = at if error.offset is None else max(error.offset, at)
             yield Problem(shard, offset, str(error))
-            at = next((base for base in bases if base > offset), end)
+            at = stop
+        else:
+            at = stop
 
 
 def _bases(view: Spool, shard: int) -> list[int]:

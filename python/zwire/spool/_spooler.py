@@ -1,4 +1,4 @@
-"""From subscribers into a spool."""
+"""From subscribers into a spool, and what all spoolers have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
-__all__ = ["Retention", "Spooler"]
+    from zwire import zre
+
+__all__ = ["Keeper", "Retention", "Spooler", "writer_of"]
 
 # The engine bounds queues by bytes; this many samples without a payload are more than it takes.
 _MANY = 1 << 30
@@ -42,7 +44,76 @@ class Retention:
     """A consumer that has not committed for so many seconds is forgotten."""
 
 
-class Spooler:
+def writer_of(
+    path: str,
+    wanted: Mapping[str, object],
+    feeds: Sequence[zenoh.Subscriber[Any] | zre.Node | zre.LogCollector],
+    linger: float,
+    retention: Retention | None,
+) -> SpoolWriter:
+    """Open a spool for what ``feeds`` receive."""
+    keep = retention or Retention()
+    return SpoolWriter(path, wanted, feeds, linger, keep.seconds, keep.bytes, keep.consumer_seconds)
+
+
+class Keeper:
+    """What keeps something in a spool until :meth:`close`. A context manager."""
+
+    path: str
+    """The folder."""
+
+    _writer: SpoolWriter
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """Which spool it is: 32 hexadecimal digits."""
+        return self._writer.id
+
+    def stats(self) -> dict[str, Any]:
+        """Say what has come and what became of it.
+
+        ``received`` messages came, ``dropped`` of them did not fit in the queue, ``waiting`` and
+        ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
+        messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are what the numbers
+        of publishers, or peers, say. ``problem`` is what went wrong last, or ``None``.
+        """
+        return self._writer.stats()
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until everything that has come until now can be read; ``False`` if the time was up first."""
+        return self._writer.flush(timeout)
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Take no more, write what has come, seal the segments, let go of the spool; only the first time.
+
+        Raises:
+            SpoolError: Not everything could be written.
+        """
+        try:
+            self._writer.begin_close()
+            self._end()
+            self._writer.close(timeout)
+        finally:
+            self._leave()
+
+    def _end(self) -> None:
+        """Take no more; what waits in queues stays there for who takes it."""
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        """Let go of the network."""
+        raise NotImplementedError
+
+
+class Spooler(Keeper):
     """Keeps what is published on key expressions in a spool, from its creation until :meth:`close`.
 
     A context manager. What comes is always taken from the network: when the disk is too slow, samples wait in
@@ -114,38 +185,16 @@ class Spooler:
         self._session = session
         self._subscribers: list[Any] = []
         self._lost: dict[str, float] = {}
-        keep = retention or Retention()
         try:
             for key in keys:
                 deadline = _LONG if overflow == "block" else None
                 channel: Any = zenoh.handlers.Channel(_MANY, full=overflow, deadline=deadline)
                 self._subscribers.append(session.declare_subscriber(key, channel))
-            self._writer = SpoolWriter(
-                self.path,
-                wanted,
-                self._subscribers,
-                linger,
-                keep.seconds,
-                keep.bytes,
-                keep.consumer_seconds,
-            )
+            self._writer = writer_of(self.path, wanted, self._subscribers, linger, retention)
             self._events = session.info.declare_transport_events_listener(self._link_changed)
         except BaseException:
             self._leave()
             raise
-
-    def __enter__(self) -> Self:
-        """Give itself."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close it."""
-        self.close()
-
-    @property
-    def id(self) -> str:
-        """Which spool it is: 32 hexadecimal digits."""
-        return self._writer.id
 
     @property
     def session(self) -> zenoh.Session:
@@ -161,41 +210,14 @@ class Spooler:
         for subscriber in self._subscribers:
             subscriber.wait_ready(timeout)
 
-    def stats(self) -> dict[str, Any]:
-        """Say what has come and what became of it.
-
-        ``received`` samples came, ``dropped`` of them did not fit in the queue, ``waiting`` and
-        ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
-        samples did not (too large, or given up at the end). ``lost`` and ``duplicates`` are what the numbers
-        of publishers say. ``problem`` is what went wrong last, or ``None``.
-        """
-        return self._writer.stats()
-
-    def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until everything that has come until now can be read; ``False`` if the time was up first."""
-        return self._writer.flush(timeout)
-
-    def close(self, timeout: float = 30.0) -> None:
-        """Undeclare, write what has come, seal the segments, let go of the spool; only the first time.
-
-        Raises:
-            SpoolError: Not everything could be written.
-        """
-        try:
-            self._writer.begin_close()
-            self._undeclare()
-            self._writer.close(timeout)
-        finally:
-            self._leave()
-
-    def _undeclare(self) -> None:
+    def _end(self) -> None:
         subscribers, self._subscribers = self._subscribers, []
         for subscriber in subscribers:
             # What waits in its queue stays there for who takes it.
             subscriber.__exit__(None, None, None)
 
     def _leave(self) -> None:
-        self._undeclare()
+        self._end()
         if self._own:
             self._session.close()
 

@@ -139,7 +139,8 @@ class Config:
 
     on_overflow: str = "block"
     """When the program does not take its events: ``block`` reads no more from peers for up to 2 s and then
-    drops the newest, ``drop_oldest`` drops the oldest. Dropped events are counted."""
+    drops the newest, ``drop_newest`` drops it at once, ``drop_oldest`` drops the oldest. Dropped events are
+    counted."""
 
     def settings(self) -> dict[str, Any]:
         """Its fields by name."""

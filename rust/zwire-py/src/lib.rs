@@ -30,6 +30,8 @@ mod parameters;
 mod pending;
 mod pool;
 mod publisher;
+mod put_batch;
+mod put_stamps;
 mod querier;
 mod queryable;
 mod reply;
@@ -68,7 +70,7 @@ mod _zwire {
         advanced::{CacheConfig, HistoryConfig, MissDetectionConfig, PyMiss, RecoveryConfig, RepliesConfig},
         advanced_publisher::{AdvancedPublisher, declare_advanced_publisher},
         advanced_subscriber::{AdvancedSubscriber, SampleMissListener, declare_advanced_subscriber},
-        arrow::{ArrowBatch, PutSummary, put_batch},
+        arrow::ArrowBatch,
         config::{PyConfig, config_defaults},
         decode::Decoder,
         decode_frames::FrameDecoder,

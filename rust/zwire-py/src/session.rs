@@ -429,8 +429,8 @@ impl Session {
         congestion_control: Option<enums::PyCongestionControl>,
         priority: Option<enums::PyPriority>,
         express: Option<bool>,
-    ) -> PyResult<crate::arrow::PutSummary> {
-        crate::arrow::put_batch(py, self, batch, key_expr, congestion_control, priority, express)
+    ) -> PyResult<crate::put_batch::PutSummary> {
+        crate::put_batch::put_batch(py, self, batch, key_expr, congestion_control, priority, express)
     }
 
     /// Publishes a deletion.

@@ -1,30 +1,40 @@
-//! From subscribers into a spool: one thread for each subscriber takes what has come, and appends it.
+//! From subscribers, and from what knows ZRE, into a spool: one thread for each takes what has come, and
+//! appends it.
 //!
-//! The thread that takes also appends. Handing a sample on to a thread of its shard would cost more than
+//! The thread that takes also appends. Handing a message on to a thread of its shard would cost more than
 //! appending it, so shards are locked instead; by key expressions, each thread has a shard of its own.
 
 mod numbers;
+mod samples;
 mod thread;
+mod zre;
 
 use crate::{
     errors,
     spool_append::{Settings, now, open},
     subscriber::Subscriber,
+    zre::Node,
+    zre_log::LogCollector,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use numbers::{Hole, Numbers};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
+use samples::{Samples, id_bytes};
 use std::{
     path::PathBuf,
     sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
-use thread::Taker;
-use zwire_engine::Queue;
-use zwire_proto::zenoh::{KeyExpr, session::Sample};
-use zwire_spool::{Durability, Error, Gap, Retention, Rule, Shard, ShardWriter, Shards, Writer};
+use thread::{Rows, Taker};
+use zre::{Events, Records};
+use zwire_engine::{
+    Queue,
+    queue::{QueueStats, Weigh},
+};
+use zwire_proto::zenoh::KeyExpr;
+use zwire_spool::{Durability, Error, Gap, Layout, Retention, Rule, Shard, ShardWriter, Shards, Writer};
 
 /// The log of gaps has a bound in any case: a few million of them, or a sixteenth of what the spool may have.
 const MAX_GAP_BYTES: u64 = 1 << 30;
@@ -142,15 +152,72 @@ impl Shared {
     }
 }
 
+/// What of a queue does not depend on what it has.
+trait Counted: Send + Sync {
+    fn stats(&self) -> QueueStats;
+}
+
+impl<T: Weigh + Send> Counted for Queue<T> {
+    fn stats(&self) -> QueueStats {
+        Self::stats(self)
+    }
+}
+
 /// What a thread tells about its queue.
 pub(crate) struct Source {
-    key: KeyExpr,
-    queue: Arc<Queue<Sample>>,
-    /// Samples that were taken and can be seen by readers, or are in no shard for good.
+    /// What it takes from, for people.
+    name: String,
+    queue: Arc<dyn Counted>,
+    /// Items that were taken and can be seen by readers, or are in no shard for good.
     done: AtomicU64,
 }
 
-/// Writes what subscribers receive into a spool.
+/// Where rows come from.
+#[derive(FromPyObject)]
+enum Feed<'py> {
+    Subscriber(PyRef<'py, Subscriber>),
+    Node(PyRef<'py, Node>),
+    Log(PyRef<'py, LogCollector>),
+}
+
+/// The threads of a spooler, while they are started.
+struct Starting {
+    shared: Arc<Shared>,
+    layout: Layout,
+    known: Numbers,
+    /// Of the subscribers that have a thread.
+    keys: Vec<KeyExpr>,
+    sources: Vec<Arc<Source>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Starting {
+    fn feed(&mut self, py: Python<'_>, feed: &Feed<'_>) -> PyResult<()> {
+        match feed {
+            Feed::Subscriber(subscriber) => {
+                let (key, queue) = subscriber.source();
+                let rows = Samples::new(&self.layout, self.keys.clone(), self.known.clone());
+                let name = format!("the subscriber to {key}");
+                self.keys.push(key);
+                self.start(name, queue, rows)
+            }
+            Feed::Node(node) => self.start("the node".to_owned(), node.queue(py)?, Events::new(&self.layout)),
+            Feed::Log(log) => self.start("the collector".to_owned(), log.queue(), Records::new(&self.layout)),
+        }
+    }
+
+    fn start<R: Rows>(&mut self, name: String, queue: Arc<Queue<R::Item>>, rows: R) -> PyResult<()> {
+        let number = self.sources.len();
+        let source = Arc::new(Source { name, queue: queue.clone(), done: AtomicU64::new(0) });
+        self.sources.push(source.clone());
+        let taker = Taker::new(self.shared.clone(), source, queue, rows, number);
+        let thread = std::thread::Builder::new().name(format!("zwire-spool-{number}"));
+        self.threads.push(thread.spawn(move || taker.run())?);
+        Ok(())
+    }
+}
+
+/// Writes what comes from a network into a spool.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolWriter {
     shared: Arc<Shared>,
@@ -164,13 +231,13 @@ pub(crate) struct SpoolWriter {
 #[pymethods]
 impl SpoolWriter {
     #[new]
-    #[pyo3(signature = (dir, settings, subscribers, linger, keep_seconds, keep_bytes, consumer_seconds))]
+    #[pyo3(signature = (dir, settings, feeds, linger, keep_seconds, keep_bytes, consumer_seconds))]
     #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
     fn new(
         py: Python<'_>,
         dir: PathBuf,
         settings: Settings,
-        subscribers: Vec<PyRef<'_, Subscriber>>,
+        feeds: Vec<Feed<'_>>,
         linger: f64,
         keep_seconds: Option<f64>,
         keep_bytes: Option<u64>,
@@ -209,7 +276,7 @@ impl SpoolWriter {
             .map(|Hole { publisher, from, to }| Gap {
                 offset,
                 kind: "gap",
-                source: Some((thread::id_bytes(publisher.0), publisher.1)),
+                source: Some((id_bytes(publisher.0), publisher.1)),
                 numbers: Some((from, to)),
                 count: Some(u64::from(to - from) + 1),
                 time: now(),
@@ -218,18 +285,11 @@ impl SpoolWriter {
             })
             .collect();
         shared.tell(&told);
-        let mut sources: Vec<Arc<Source>> = Vec::new();
-        let mut threads = Vec::new();
-        for (number, subscriber) in subscribers.iter().enumerate() {
-            let (key, queue) = subscriber.source();
-            let source = Arc::new(Source { key, queue, done: AtomicU64::new(0) });
-            // What an earlier subscriber has as well is its own.
-            let earlier = sources.iter().map(|source| source.key.clone()).collect();
-            sources.push(source.clone());
-            let taker = Taker::new(shared.clone(), source, number, earlier, known.clone());
-            let thread = std::thread::Builder::new().name(format!("zwire-spool-{number}"));
-            threads.push(thread.spawn(move || taker.run())?);
-        }
+        let layout = shared.shards[0].lock().layout().clone();
+        let (keys, sources, threads) = Default::default();
+        let mut starting = Starting { shared: shared.clone(), layout, known, keys, sources, threads };
+        feeds.iter().try_for_each(|feed| starting.feed(py, feed))?;
+        let Starting { sources, threads, .. } = starting;
         Ok(Self { shared, sources, threads: Mutex::new(threads), process: std::process::id(), id })
     }
 
@@ -265,7 +325,7 @@ impl SpoolWriter {
         let wanted: Vec<u64> = self.sources.iter().map(|source| source.queue.stats().received).collect();
         loop {
             let there = self.sources.iter().zip(&wanted).all(|(source, wanted)| {
-                source.done.load(Ordering::Acquire) + source.queue.dropped() >= *wanted
+                source.done.load(Ordering::Acquire) + source.queue.stats().dropped >= *wanted
             });
             if there {
                 return Ok(true);

@@ -18,8 +18,8 @@ use pyo3::{
 };
 use std::sync::{Arc, Weak};
 use zwire_engine::{
-    Error,
-    zre::{Node as Engine, Target},
+    Error, Queue,
+    zre::{Node as Engine, NodeEvent, Target},
 };
 use zwire_proto::zre::{
     Uuid,
@@ -172,6 +172,12 @@ impl Node {
             Err(Error::NotStarted | Error::Closed) => Ok(R::default()),
             Err(error) => Err(errors::engine(py, &error)),
         }
+    }
+
+    /// Where events wait: for a thread of ours that takes them.
+    pub(crate) fn queue(&self, py: Python<'_>) -> PyResult<Arc<Queue<NodeEvent>>> {
+        self.channel(py)?;
+        Ok(self.engine.events().clone())
     }
 
     fn channel<'a>(&'a self, py: Python<'_>) -> PyResult<&'a Handler> {

@@ -3,13 +3,19 @@
 use crate::{
     errors,
     handlers::{Handler, Item, seconds},
+    zre_settings,
 };
 use core::time::Duration;
 use pyo3::{
     prelude::*,
     types::{PyDict, PyInt},
 };
-use zwire_engine::zre::{LogCollector as Collector, LogRecord as Record, LogSender as Sender};
+use std::sync::Arc;
+use zwire_engine::{
+    Queue,
+    queue::{Bounds, Overflow},
+    zre::{LogCollector as Collector, LogRecord as Record, LogSender as Sender},
+};
 use zwire_proto::zre::wire::{LogEvent, LogLevel, log_hash};
 
 const LEVELS: [(&str, LogLevel); 3] =
@@ -104,20 +110,44 @@ impl Item for Record {
 /// Collects what nodes log (ZRE/LOG of 20/ZRE). A context manager, and an iterator over records.
 ///
 /// Give its `endpoint` to a node as `collector`: the node announces it, and every node that knows ZRE/LOG
-/// sends there. When 65536 records wait, the oldest fall out.
+/// sends there. When `queue` records wait, or `queue_bytes` of them, the oldest fall out; or the newest, with
+/// `on_overflow="drop_newest"`.
 #[pyclass(module = "zwire.zre", frozen, weakref)]
 pub(crate) struct LogCollector {
     engine: Collector,
     handler: Py<Handler>,
 }
 
+impl LogCollector {
+    /// Where records wait: for a thread of ours that takes them.
+    pub(crate) fn queue(&self) -> Arc<Queue<Record>> {
+        self.engine.records().clone()
+    }
+}
+
 #[pymethods]
 impl LogCollector {
     #[new]
-    #[pyo3(signature = (bind="tcp://*:*", advertise=None))]
-    fn new(py: Python<'_>, bind: &str, advertise: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (
+        bind="tcp://*:*", advertise=None, *, queue=65536, queue_bytes=33_554_432, on_overflow="drop_oldest"
+    ))]
+    fn new(
+        py: Python<'_>,
+        bind: &str,
+        advertise: Option<&str>,
+        queue: usize,
+        queue_bytes: usize,
+        on_overflow: &str,
+    ) -> PyResult<Self> {
         crate::log::attach(py)?;
-        let engine = py.detach(|| Collector::bind(bind, advertise));
+        let overflow =
+            zre_settings::overflow(on_overflow).filter(|overflow| !matches!(overflow, Overflow::Wait { .. }));
+        let overflow = overflow.ok_or_else(|| {
+            let problem = format!("expected drop_newest or drop_oldest, not {on_overflow:?}");
+            errors::option(py, "on_overflow", &problem)
+        })?;
+        let bounds = Bounds { messages: queue, bytes: queue_bytes, overflow };
+        let engine = py.detach(|| Collector::bind_bounded(bind, advertise, bounds));
         let engine = engine.map_err(|error| errors::engine(py, &error))?;
         let handler = Py::new(py, Handler::new(engine.records().clone()))?;
         Ok(Self { engine, handler })

@@ -281,14 +281,23 @@ pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<
     options.events = Bounds {
         messages: s.count("queue")?.unwrap_or(options::EVENTS.messages),
         bytes: s.count("queue_bytes")?.unwrap_or(options::EVENTS.bytes),
-        overflow: match s.text("on_overflow")?.as_deref() {
-            None | Some("block") => options::EVENTS.overflow,
-            Some("drop_oldest") => Overflow::DropOldest,
-            Some(other) => {
-                let problem = format!("expected block or drop_oldest, not {other:?}");
-                return Err(s.wrong("on_overflow", problem));
-            }
+        overflow: match s.text("on_overflow")? {
+            None => options::EVENTS.overflow,
+            Some(word) => overflow(&word).ok_or_else(|| {
+                let problem = format!("expected block, drop_newest or drop_oldest, not {word:?}");
+                s.wrong("on_overflow", problem)
+            })?,
         },
     };
     Ok(options)
+}
+
+/// What a full queue does, by its word.
+pub(crate) fn overflow(word: &str) -> Option<Overflow> {
+    match word {
+        "block" => Some(options::EVENTS.overflow),
+        "drop_newest" => Some(Overflow::DropNewest),
+        "drop_oldest" => Some(Overflow::DropOldest),
+        _ => None,
+    }
 }

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from zwire.spark._payloads._msg import Primitive, Record, Several, Text
+from zwire.spark._payloads._types import signed
 from zwire.typed._tree import Misfit
 
 if TYPE_CHECKING:
@@ -123,12 +124,12 @@ def _run(codes: str) -> Step:
     def step(cursor: _Cursor, out: list[Any]) -> None:
         layout = layouts[cursor.order][cursor.at & 7]
         try:
-            values = layout.unpack_from(cursor.data, cursor.at)
+            values = list(layout.unpack_from(cursor.data, cursor.at))
         except struct.error:
             raise cursor.short() from None
         cursor.at += layout.size
-        if unsigned:
-            values = tuple(_signed(v) if place in unsigned else v for place, v in enumerate(values))
+        for place in unsigned:
+            values[place] = signed(values[place])
         out.extend(values)
 
     return step
@@ -141,10 +142,6 @@ def _layout(order: str, codes: str, start: int) -> struct.Struct:
         text += "x" * pad + code
         at += pad + _SIZES[code]
     return struct.Struct(text)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 def _text(cursor: _Cursor, out: list[Any]) -> None:
@@ -194,7 +191,7 @@ def _numbers(code: str, length: int | None) -> Step:
             out.append(cursor.data[at:end])
             return
         values = struct.unpack_from(f"{cursor.order}{count}{code}", cursor.data, at)
-        out.append([_signed(value) for value in values] if code == "Q" else list(values))
+        out.append([signed(value) for value in values] if code == "Q" else list(values))
 
     return step
 

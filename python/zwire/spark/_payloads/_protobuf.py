@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zwire.spark._payloads._types import signed
 from zwire.typed._codec import library
 from zwire.typed._tree import Misfit
 
@@ -181,7 +182,7 @@ def _value(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a desc
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return lambda number: names.get(number, str(number))
     if form == "unsigned":
-        return lambda number: number - (1 << 64) if number >> 63 else number
+        return signed
     return lambda value: value
 
 

@@ -123,3 +123,8 @@ def sql_type(kind: pa.DataType) -> DataType:
     if t.is_struct(kind):
         return types.StructType([types.StructField(field.name, sql_type(field.type)) for field in kind])
     raise ValueError(f"Spark has no type for {kind}")
+
+
+def signed(number: int) -> int:
+    """Give a number of 64 bits without a sign as SQL has it: with one, of the same bits."""
+    return number - (1 << 64) if number >> 63 else number

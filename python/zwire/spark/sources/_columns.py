@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from zwire.spark import schema
+from zwire.spark.sources._writers import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,9 @@ SINK = {
     "congestion": _TEXT,
     "congestion_block": ("boolean",),
     "express": ("boolean",),
+    "ts": ("timestamp",),
+    "hlc": ("bigint",),
+    "hlc_id": ("binary",),
 }
 """What the sink takes, and of which types. ``kind`` and ``congestion_block`` may be as a read gives them."""
 
@@ -55,8 +59,7 @@ def check(given: StructType, *, key: str | None, ids: Sequence[str] = ()) -> Non
             near = difflib.get_close_matches(name.lower(), SINK, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"column {name!r} is not one of {', '.join(SINK)}{hint}")
-        # Of varchar(9) and char(9) as well.
-        if kind.split("(")[0].replace("varchar", "string").replace("char", "string") not in SINK[name]:
+        if plain(kind) not in SINK[name]:
             raise ValueError(f"column {name!r} must be {' or '.join(SINK[name])}, not {kind}")
     for name in ("payload",) if key is not None else ("key", "payload"):
         if name not in kinds:

@@ -40,20 +40,14 @@ def check_embedded(options: Options) -> None:
     if "keyexprs" not in options:
         options.no_session("keyexprs")
         return
-    from zwire.zenoh import KeyExpr
-
-    for expression in _keyexprs(options):
-        try:
-            KeyExpr(expression)
-        except ValueError as error:
-            raise options.error("keyexprs", f"has {expression!r}: {error}") from None
+    _keyexprs(options)
     if "spool" in options and len(folders(options)) > 1:
         raise options.error("spool", "is one folder where a query receives by itself")
     options.session()
 
 
 def _keyexprs(options: Options) -> list[str]:
-    found = options.listed("keyexprs")
+    found = options.keyexprs("keyexprs")
     if not found:
         raise options.error("keyexprs", "has no key expression")
     return found

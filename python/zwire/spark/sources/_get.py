@@ -61,17 +61,11 @@ def reader(given: Mapping[str, str], schema: StructType) -> GetReader:
 
 
 def _selectors(options: Options) -> list[str]:
-    from zwire.zenoh import KeyExpr
-
     single = options.text("selector")
     found = ([] if single is None else [single]) + options.listed("selectors")
     if not found:
         raise options.error("selectors", "has no selector")
-    for selector in found:
-        try:
-            KeyExpr(selector.partition("?")[0])
-        except ValueError as error:
-            raise options.error("selectors", f"has {selector!r}: {error}") from None
+    options.check_keyexprs("selectors", [selector.partition("?")[0] for selector in found])
     return found
 
 

@@ -123,13 +123,6 @@ class Options:
         """Make the error that says what is wrong with an option."""
         return ConfigError(f"{self.source}: option {name!r} {reason}", path=name)
 
-    def need(self, name: str, why: str = "") -> str:
-        """Give a text that has to be there."""
-        found = self.text(name)
-        if found is None:
-            raise self.error(name, f"is missing{why and f': {why}'}")
-        return found
-
     @overload
     def text(self, name: str, default: str) -> str: ...
     @overload
@@ -258,6 +251,22 @@ class Options:
                 raise self.error(name, "must be a list of texts")
             return list(items)
         return [item.strip() for item in found.split(separator) if item.strip()]
+
+    def keyexprs(self, name: str) -> list[str]:
+        """Give several key expressions."""
+        found = self.listed(name)
+        self.check_keyexprs(name, found)
+        return found
+
+    def check_keyexprs(self, name: str, given: Iterable[str]) -> None:
+        """Refuse a value of which a part is no key expression."""
+        from zwire.zenoh import KeyExpr
+
+        for text in given:
+            try:
+                KeyExpr(text)
+            except ValueError as error:
+                raise self.error(name, f"has {text!r}: {error}") from None
 
     def columns(self, rows: RowSchema, *, default: Iterable[str] | None = None) -> RowSchema:
         """Give the schema that the option ``columns`` asks for: names with commas between, or ``all``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from zwire.spark import schema as rows
+from zwire.spark._keys import KeyFilter
 from zwire.spark._read import Capture, decode_options, read
 from zwire.spark._secrets import fetch
 from zwire.spark.sources._files import FILES, listed, packed
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from zwire.spark._read import OnBadCapture
     from zwire.spark.schema import RowSchema
     from zwire.spark.sources._files import File
-    from zwire.zenoh import KeyExpr
 
 NAME = "zwire.pcap"
 
@@ -85,18 +85,12 @@ class Wanted:
     """The rows that options ask for. What could not be decoded is always wanted."""
 
     def __init__(self, options: Options) -> None:
-        from zwire.zenoh import KeyExpr
-
         self.start = options.instant("startingTimestamp")
         self.stop = options.instant("endingTimestamp")
         self.messages = options.listed("messages")
         self.kinds = options.listed("kinds")
-        self.keyexprs = options.listed("keyexprs")
-        for expression in self.keyexprs:
-            try:
-                KeyExpr(expression)
-            except ValueError as error:
-                raise options.error("keyexprs", f"has {expression!r}: {error}") from None
+        keyexprs = options.keyexprs("keyexprs")
+        self.keys = KeyFilter(keyexprs) if keyexprs else None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give the rows that are wanted."""
@@ -112,32 +106,12 @@ class Wanted:
         for name, values in (("message", self.messages), ("kind", self.kinds)):
             if values:
                 masks.append(pc.is_in(batch.column(name), value_set=pa.array(values, pa.string())))
-        if self.keyexprs:
-            masks.append(self._has_key(batch.column("key")))
+        if self.keys is not None:
+            masks.append(self.keys.mask(batch.column("key")))
         if not masks:
             return batch
         kept = pc.equal(batch.column("message"), "error")
         return batch.filter(pc.or_kleene(kept, functools.reduce(pc.and_kleene, masks)))
-
-    def _has_key(self, keys: pa.Array) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from zwire.zenoh import KeyExpr
-
-        asked = [KeyExpr(expression) for expression in self.keyexprs]
-        # There are few keys beside the rows, and each is matched once.
-        packed = keys.dictionary_encode()
-        fits = [_matches(asked, key) for key in packed.dictionary.to_pylist()]
-        return pc.take(pa.array(fits, pa.bool_()), packed.indices)
-
-
-def _matches(asked: list[KeyExpr], key: str) -> bool:
-    """Whether a key is asked for; in a capture it may be no key expression at all."""
-    try:
-        return any(expression.intersects(key) for expression in asked)
-    except ValueError:
-        return False
 
 
 class Captures(InputPartition):

@@ -22,7 +22,7 @@ def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
     from zwire.spark.sources._stream import check_stream, known
 
     # It is not known here which of both it will be.
-    options = Options(source, given, {option.name: option for option in (*BATCH, *known(table))}.values())
+    options = Options(source, given, (*BATCH, *known(table)))
     check_stream(options, table)
     if table == "samples" and "keyexprs" in options:
         # There is perhaps no spool yet; the one that will be has everything.

@@ -55,8 +55,11 @@ def row_schema(schema: StructType) -> RowSchema:
     """Give the columns of a DataFrame as a schema that rows are made into."""
     made = []
     for field in schema:
-        kind = field.dataType.simpleString()
-        if kind.startswith(("varchar", "char")):
-            kind = "string"
+        kind = plain(field.dataType.simpleString())
         made.append((field.name, "int" if kind == "smallint" else kind))
     return RowSchema(tuple(made))
+
+
+def plain(kind: str) -> str:
+    """Give the type that values have: ``varchar(9)`` and ``char(9)`` are ``string``."""
+    return "string" if kind.startswith(("varchar", "char")) else kind

@@ -139,7 +139,7 @@ class _Teller:
         self.to = to
 
     def tell(self, batches: Iterable[pa.RecordBatch]) -> Told:
-        """Tell the rows of a task."""
+        """Tell the rows of a task. There is nobody in ZRE whom a commit could be told."""
         refuse_second_copies(NAME, "turn it off")
         return Told(partition(), tell(self.options, told_rows(batches, self.to)))
 
@@ -162,9 +162,3 @@ class StreamWriter(_Teller, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
         """Tell a partition of a batch; of rows as well, which is what Spark 4.0 gives."""
         return self.tell(to_arrow(iterator, self.columns))
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Nobody in ZRE could be told."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """What was said is said."""

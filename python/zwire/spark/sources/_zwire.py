@@ -84,11 +84,7 @@ class ZwireDataSource(DataSource):
         from zwire.spark.sources import _get, _stream
 
         # The option that would decide may be there, and misspelt.
-        Options(
-            NAME,
-            self.options,
-            {each.name: each for each in (*_get.KNOWN, *_stream.known("samples"))}.values(),
-        )
+        Options(NAME, self.options, (*_get.KNOWN, *_stream.known("samples")))
         return ConfigError(
             f"{NAME}: give selector (or selectors) or the folder of a spool to say what is read",
             path="selector",

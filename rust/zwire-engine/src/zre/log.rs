@@ -45,7 +45,7 @@ const MAX_PENDING: usize = 256;
 const MAX_PREFIXES: usize = 64;
 
 /// What waits for the application.
-const RECORDS: Bounds = Bounds { messages: 65536, bytes: 32 << 20, overflow: Overflow::DropOldest };
+pub const RECORDS: Bounds = Bounds { messages: 65536, bytes: 32 << 20, overflow: Overflow::DropOldest };
 
 /// How often a connection is tried; a node that is gone without a word is noticed after three times.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -89,8 +89,16 @@ impl LogCollector {
     /// # Errors
     /// It cannot be listened on.
     pub fn bind(endpoint: &str, advertise: Option<&str>) -> Result<Self, Error> {
+        Self::bind_bounded(endpoint, advertise, RECORDS)
+    }
+
+    /// As [`Self::bind`]; so many records may wait. Who logs never waits, whatever the bounds say.
+    ///
+    /// # Errors
+    /// It cannot be listened on.
+    pub fn bind_bounded(endpoint: &str, advertise: Option<&str>, bounds: Bounds) -> Result<Self, Error> {
         let runtime = runtime::handle()?;
-        let records = Queue::new(RECORDS);
+        let records = Queue::new(bounds);
         let owner = Arc::new(CollectorOwner { records: records.clone(), malformed: Mutex::default() });
         let _guard = runtime.enter();
         let listener = Listener::bind(&runtime, endpoint, config(SocketType::Sub), owner.clone())?;

@@ -25,6 +25,6 @@ mod tasks;
 pub use self::core::NodeEvent;
 pub use crate::interfaces;
 pub use batch::{Sent, Target};
-pub use log::{LogCollector, LogRecord, LogSender};
+pub use log::{LogCollector, LogRecord, LogSender, RECORDS};
 pub use node::{Doctor, Node, SenderReport, Stats};
 pub use options::{Keys, NodeOptions};

@@ -1,9 +1,6 @@
-//! The thread that takes samples out of a queue and appends them.
+//! The thread that takes what comes out of a queue and appends it.
 
-use super::{
-    Shared, Source,
-    numbers::{Number, Numbers},
-};
+use super::{Shared, Source};
 use crate::spool_append::now;
 use core::sync::atomic::Ordering;
 use std::{
@@ -11,14 +8,10 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use zwire_engine::RecvError;
-use zwire_proto::zenoh::{
-    CongestionControl, Encoding, KeyExpr, Reliability, ZenohId,
-    session::{Sample, SampleKind},
-};
-use zwire_spool::{Durability, Error, Gap, Layout, Rule, ShardWriter, Value};
+use zwire_engine::{Queue, RecvError, queue::Weigh};
+use zwire_spool::{Durability, Error, Gap, Rule, ShardWriter};
 
-/// Samples that are taken at once: as many as the caches near a core hold.
+/// Items that are taken at once: as many as the caches near a core hold.
 const AT_ONCE: usize = 4096;
 const AT_ONCE_BYTES: usize = 8 << 20;
 
@@ -32,104 +25,57 @@ const MAX_GAPS: usize = 256;
 /// How often there is housekeeping.
 const HOUSE: Duration = Duration::from_secs(1);
 
-/// What a column takes of a sample.
-#[derive(Clone, Copy)]
-enum Field {
-    Key,
-    Payload,
-    Kind,
-    Encoding,
-    Time,
-    Hlc,
-    HlcId,
-    SourceZid,
-    SourceEid,
-    SourceSn,
-    Attachment,
-    Priority,
-    Block,
-    Express,
-    Reliable,
-    Received,
-    /// Nothing that a sample has, or that is made by the shard.
-    Other,
-}
+/// How the items of a queue become rows.
+pub(super) trait Rows: Send + 'static {
+    /// What the queue has.
+    type Item: Weigh + Send + 'static;
 
-fn fields(layout: &Layout) -> Vec<Field> {
-    let field = |name: &str| match name {
-        "key" => Field::Key,
-        "payload" => Field::Payload,
-        "kind" => Field::Kind,
-        "encoding" => Field::Encoding,
-        "ts" => Field::Time,
-        "hlc" => Field::Hlc,
-        "hlc_id" => Field::HlcId,
-        "source_zid" => Field::SourceZid,
-        "source_eid" => Field::SourceEid,
-        "source_sn" => Field::SourceSn,
-        "attachment" => Field::Attachment,
-        "priority" => Field::Priority,
-        "congestion_block" => Field::Block,
-        "express" => Field::Express,
-        "reliable" => Field::Reliable,
-        "recv_ts" => Field::Received,
-        _ => Field::Other,
-    };
-    layout.columns.iter().map(|column| field(column.name)).collect()
-}
+    /// Whether it belongs into the spool.
+    fn is_ours(&self, item: &Self::Item) -> bool;
 
-/// The octets of an id as they travel, and how many they are.
-const fn id_octets(id: ZenohId) -> ([u8; 16], usize) {
-    (id.to_le_bytes(), id.wire_len())
-}
+    /// What it is about: by this it has its shard, where keys choose one.
+    fn key<'a>(&self, item: &'a Self::Item) -> &'a str;
 
-fn octets(id: &([u8; 16], usize)) -> &[u8] {
-    &id.0[..id.1]
-}
+    /// What it says of others: that some are missing, say. Where and when is for the caller.
+    fn look(&mut self, item: &Self::Item) -> Option<Gap>;
 
-/// The same, by themselves.
-pub(super) fn id_bytes(id: ZenohId) -> Vec<u8> {
-    octets(&id_octets(id)).to_vec()
+    /// Appends it; how many octets of payload it has. `None`: it is no row.
+    fn push(&mut self, writer: &mut ShardWriter, item: &Self::Item, time: i64) -> Result<Option<u64>, Error>;
 }
 
 /// What one thread works with.
-pub(super) struct Taker {
+pub(super) struct Taker<R: Rows> {
     shared: Arc<Shared>,
     source: Arc<Source>,
+    queue: Arc<Queue<R::Item>>,
+    rows: R,
     /// Its shard, where keys do not choose one.
     shard: usize,
     first: bool,
-    earlier: Vec<KeyExpr>,
-    fields: Vec<Field>,
-    numbers: Numbers,
-    /// Samples that are in a block, or beyond, and that nobody can see yet.
+    /// Items that are in a block, or beyond, and that nobody can see yet.
     unseen: u64,
     dropped: u64,
     gaps: Vec<Gap>,
-    encoding: (Encoding, String),
 }
 
-impl Taker {
+impl<R: Rows> Taker<R> {
     pub(super) fn new(
         shared: Arc<Shared>,
         source: Arc<Source>,
+        queue: Arc<Queue<R::Item>>,
+        rows: R,
         number: usize,
-        earlier: Vec<KeyExpr>,
-        numbers: Numbers,
     ) -> Self {
-        let fields = fields(shared.shards[0].lock().layout());
         Self {
             shard: if shared.by_hash { 0 } else { number.min(shared.shards.len() - 1) },
             first: number == 0,
             shared,
             source,
-            earlier,
-            fields,
-            numbers,
+            queue,
+            rows,
             unseen: 0,
             dropped: 0,
             gaps: Vec::new(),
-            encoding: (Encoding::DEFAULT, Encoding::DEFAULT.to_string()),
         }
     }
 
@@ -139,7 +85,7 @@ impl Taker {
         // When the oldest row that nobody can see has to be written.
         let mut due: Option<Instant> = None;
         loop {
-            let queue = self.source.queue.clone();
+            let queue = self.queue.clone();
             let stopping = self.shared.stop.load(Ordering::Acquire);
             let wait = match due {
                 _ if stopping => Duration::ZERO,
@@ -150,9 +96,9 @@ impl Taker {
             let hurried = || shared.hurry.load(Ordering::Acquire) || shared.stop.load(Ordering::Acquire);
             let came = queue.wait_readable(Some(wait), &mut || hurried());
             if came.is_ok() {
-                let samples = queue.take_many(AT_ONCE, AT_ONCE_BYTES, usize::MAX);
-                let written = self.append(&samples);
-                queue.give_back(samples);
+                let items = queue.take_many(AT_ONCE, AT_ONCE_BYTES, usize::MAX);
+                let written = self.append(&items);
+                queue.give_back(items);
                 if !written {
                     break;
                 }
@@ -172,8 +118,8 @@ impl Taker {
             }
             if ended {
                 if !stopping && !self.shared.closing.load(Ordering::Acquire) {
-                    let key = &self.source.key;
-                    let problem = format!("{key}: the subscriber has ended, nothing more is kept of it");
+                    let name = &self.source.name;
+                    let problem = format!("{name} has ended, nothing more is kept of it");
                     self.shared.note::<()>(Err(Error::Usage(problem)));
                 }
                 return;
@@ -184,23 +130,23 @@ impl Taker {
             }
         }
         // Stopped while the disk had no room: what is not written is not there.
-        let rest = self.source.queue.len() as u64 + self.unseen;
+        let rest = self.queue.len() as u64 + self.unseen;
         self.shared.refused.fetch_add(rest, Ordering::Relaxed);
     }
 
-    /// Appends samples; `false` if the spooler was closed while the disk took nothing.
-    fn append(&mut self, samples: &VecDeque<Sample>) -> bool {
+    /// Appends items; `false` if the spooler was closed while the disk took nothing.
+    fn append(&mut self, items: &VecDeque<R::Item>) -> bool {
         let time = now();
         let shared = self.shared.clone();
         let count = shared.shards.len();
         let mut held = None;
         let mut written = (0, 0);
-        for sample in samples {
+        for item in items {
             self.unseen += 1;
-            let key = sample.key.as_str();
-            if self.earlier.iter().any(|earlier| earlier.intersects(&sample.key)) {
+            if !self.rows.is_ours(item) {
                 continue;
             }
+            let key = self.rows.key(item);
             let shard =
                 if shared.by_hash && count > 1 { Rule::hash(key, count) as usize } else { self.shard };
             // One at a time: other threads lock shards in an order of their own.
@@ -211,9 +157,8 @@ impl Taker {
                 Some((_, writer)) => writer,
                 None => shared.shards[shard].lock(),
             };
-            if let Some(info) = &sample.source_info {
-                let number = self.numbers.see(info);
-                self.tell_number(&number, sample, shard, &writer, time);
+            if let Some(gap) = self.rows.look(item) {
+                self.notice(gap, shard, &writer, time);
             }
             if writer.is_full() {
                 drop(writer);
@@ -222,8 +167,9 @@ impl Taker {
                 }
                 writer = shared.shards[shard].lock();
             }
-            match self.push(&mut writer, sample, time) {
-                Ok(()) => written = (written.0 + 1, written.1 + sample.payload.len() as u64),
+            match self.rows.push(&mut writer, item, time) {
+                Ok(Some(bytes)) => written = (written.0 + 1, written.1 + bytes),
+                Ok(None) => {}
                 Err(error) => {
                     shared.refused.fetch_add(1, Ordering::Relaxed);
                     let detail = format!("{key}: {error}");
@@ -238,68 +184,22 @@ impl Taker {
         true
     }
 
-    fn push(&mut self, writer: &mut ShardWriter, sample: &Sample, time: i64) -> Result<(), Error> {
-        if self.encoding.0 != sample.encoding {
-            self.encoding = (sample.encoding.clone(), sample.encoding.to_string());
-        }
-        let hlc_id = sample.timestamp.map(|timestamp| id_octets(timestamp.id));
-        let zid = sample.source_info.as_ref().map(|info| id_octets(info.zid));
-        let micros = |sample: &Sample| {
-            sample
-                .timestamp
-                .and_then(|timestamp| i64::try_from(timestamp.time.to_duration().as_micros()).ok())
-        };
-        // No table has more columns.
-        let mut row = [Value::Null; 24];
-        for (field, value) in self.fields.iter().zip(&mut row) {
-            *value = match field {
-                Field::Key => Value::Text(sample.key.as_str()),
-                Field::Payload if sample.kind == SampleKind::Delete => Value::Null,
-                Field::Payload => Value::Shared(&sample.payload),
-                Field::Kind => Value::Int((sample.kind == SampleKind::Delete).into()),
-                Field::Encoding => Value::Text(&self.encoding.1),
-                Field::Time => micros(sample).into(),
-                Field::Hlc => sample.timestamp.map(|timestamp| timestamp.time.0.cast_signed()).into(),
-                Field::HlcId => hlc_id.as_ref().map(octets).into(),
-                Field::SourceZid => zid.as_ref().map(octets).into(),
-                Field::SourceEid => sample.source_info.as_ref().map(|info| i64::from(info.eid)).into(),
-                Field::SourceSn => sample.source_info.as_ref().map(|info| i64::from(info.sn)).into(),
-                Field::Attachment => sample.attachment.as_ref().into(),
-                Field::Priority => Value::Int(sample.qos.priority() as i64),
-                Field::Block => Value::Bool(sample.qos.congestion() != CongestionControl::Drop),
-                Field::Express => Value::Bool(sample.qos.express()),
-                Field::Reliable => Value::Bool(sample.reliability == Reliability::Reliable),
-                Field::Received => Value::Int(time),
-                Field::Other => Value::Null,
-            };
-        }
-        writer.push(&row[..self.fields.len()])
-    }
-
     fn gap(&self, shard: usize, writer: &ShardWriter, kind: &'static str, time: i64, detail: String) -> Gap {
         let (shard, offset) = (shard as u32, writer.next_offset());
         Gap { shard, offset, kind, time, detail, ..Gap::default() }
     }
 
-    fn tell_number(
-        &mut self,
-        number: &Number,
-        sample: &Sample,
-        shard: usize,
-        writer: &ShardWriter,
-        time: i64,
-    ) {
-        let Some(info) = &sample.source_info else { return };
-        let (kind, numbers, count) = match *number {
-            Number::Next | Number::Late => return,
-            Number::Missing(from, to) => ("gap", (from, to), u64::from(to.wrapping_sub(from)) + 1),
-            Number::Again => ("duplicate", (info.sn, info.sn), 1),
+    /// Takes note of what an item says of others.
+    fn notice(&mut self, gap: Gap, shard: usize, writer: &ShardWriter, time: i64) {
+        let counter = match gap.kind {
+            "gap" => Some(&self.shared.lost),
+            "duplicate" => Some(&self.shared.duplicates),
+            _ => None,
         };
-        let counter = if kind == "gap" { &self.shared.lost } else { &self.shared.duplicates };
-        counter.fetch_add(count, Ordering::Relaxed);
-        let gap = self.gap(shard, writer, kind, time, sample.key.as_str().to_owned());
-        let source = Some((id_bytes(info.zid), info.eid));
-        self.add_gap(Gap { source, numbers: Some(numbers), count: Some(count), ..gap });
+        if let Some(counter) = counter {
+            counter.fetch_add(gap.count.unwrap_or(0), Ordering::Relaxed);
+        }
+        self.add_gap(Gap { shard: shard as u32, offset: writer.next_offset(), time, ..gap });
     }
 
     fn add_gap(&mut self, gap: Gap) {
@@ -356,7 +256,7 @@ impl Taker {
 
     /// Tells what the queue has dropped since the last time.
     fn count_drops(&mut self) {
-        let dropped = self.source.queue.dropped();
+        let dropped = self.queue.dropped();
         let count = dropped - self.dropped;
         if count == 0 {
             return;
@@ -364,7 +264,7 @@ impl Taker {
         self.dropped = dropped;
         let mut writer = self.shared.shards[self.shard].lock();
         writer.count_drops(count);
-        let detail = format!("{}: the queue was full", self.source.key);
+        let detail = format!("{}: the queue was full", self.source.name);
         let gap = self.gap(self.shard, &writer, "drop", now(), detail);
         drop(writer);
         self.add_gap(Gap { count: Some(count), ..gap });

@@ -350,7 +350,22 @@ impl Node {
             None if *uuid == self.config.uuid => (self.config.name.clone(), lossy(&self.own_endpoint(None))),
             None => (short_name(uuid), Text::EMPTY),
         };
-        self.events.push_back(Event { peer: *uuid, name, address, kind });
+        let session = self.peers.get(uuid).and_then(|peer| peer.session.as_ref());
+        let sequence = session.and_then(|session| match &kind {
+            EventKind::MessagesLost { .. } => Some(session.expected),
+            EventKind::Enter { .. }
+            | EventKind::Join { .. }
+            | EventKind::Leave { .. }
+            | EventKind::Whisper { .. }
+            | EventKind::Shout { .. } => Some(session.expected.wrapping_sub(1)),
+            EventKind::Exit
+            | EventKind::Evasive
+            | EventKind::Silent
+            | EventKind::Leader { .. }
+            | EventKind::Stop => None,
+        });
+        let (generation, status) = session.map(|session| (session.generation, session.status)).unzip();
+        self.events.push_back(Event { peer: *uuid, name, address, generation, sequence, status, kind });
     }
 
     fn ignore(&mut self, now: Now, source: Source, reason: Reason) {

@@ -1,6 +1,6 @@
 //! What goes out of a node: actions for the driver, events for the application.
 
-use super::super::Uuid;
+use super::super::{Generation, Uuid};
 use crate::Text;
 use bytes::Bytes;
 
@@ -79,6 +79,13 @@ pub struct Event {
     pub name: Text,
     /// Where it listens, as its HELLO says.
     pub address: Text,
+    /// Which form of ZRE it speaks, once its HELLO has come.
+    pub generation: Option<Generation>,
+    /// The number of the message that has told of it; of `MessagesLost` the first one that is missing. `None`
+    /// where no message has.
+    pub sequence: Option<u16>,
+    /// The status of its groups; it goes up by one with each JOIN and LEAVE.
+    pub status: Option<u8>,
     /// What happened.
     pub kind: EventKind,
 }

@@ -1,0 +1,63 @@
+"""Which rows have a key that is wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+__all__ = ["REMEMBERED", "KeyFilter", "unique"]
+
+REMEMBERED = 65_536
+"""Keys whose answer is kept; one who makes up keys without end costs time, not memory."""
+
+
+def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
+    """Give the different texts of a column, and for each row the index of its own (null: null)."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    return column.dictionary.to_pylist(), column.indices
+
+
+class KeyFilter:
+    """Keys that a few key expressions intersect; what is no key is not among them.
+
+    Raises:
+        KeyExprError: One is not legal.
+    """
+
+    def __init__(self, expressions: Iterable[str]) -> None:
+        from zwire.zenoh import KeyExpr
+
+        self._expressions = [KeyExpr(text) for text in expressions]
+        self._known: dict[str, bool] = {}
+
+    def mask(self, keys: pa.Array) -> pa.Array:
+        """Say of each key whether it is wanted."""
+        import pyarrow as pa
+
+        names, indices = unique(keys)
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+        found = [name is not None and self._wants(name) for name in names]
+        return pa.array(found, pa.bool_()).take(indices).fill_null(False)
+
+    def _wants(self, name: str) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._intersects(name)
+        return known
+
+    def _intersects(self, name: str) -> bool:
+        from zwire.zenoh import KeyExpr
+
+        try:
+            key = KeyExpr(name)
+        except ValueError:
+            return False
+        return any(expression.intersects(key) for expression in self._expressions)

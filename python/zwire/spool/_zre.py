@@ -1,0 +1,214 @@
+"""From a ZRE network into a spool."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+from zwire import zre
+from zwire.errors import ConfigError
+from zwire.spool._append import settings
+from zwire.spool._spooler import Keeper, Retention, writer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+__all__ = ["ZreLogSpooler", "ZreSpooler"]
+
+# Queues are bounded in bytes; this many events without a payload are more than those take.
+_MANY = 1 << 30
+
+_HELD = ("queue", "queue_bytes", "on_overflow")
+"""What the spooler itself says about the queue of a node."""
+
+
+class ZreSpooler(Keeper):
+    """Keeps what happens on a ZRE network in a spool, from its creation until :meth:`close`.
+
+    It is a node of that network: it keeps who comes and goes, is evasive or silent, joins and leaves which
+    groups and leads them, the messages for its groups, and those for itself. The table is ``zre``. A context
+    manager.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        groups: str | Sequence[str] = (),
+        *,
+        node: zre.Node | None = None,
+        config: zre.Config | Mapping[str, Any] | None = None,
+        durability: Literal["os", "disk"] = "os",
+        overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
+        queue_bytes: int = 64 << 20,
+        linger: float = 0.02,
+        segment_bytes: int = 256 << 20,
+        segment_seconds: float = 600.0,
+        retention: Retention | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Open the spool for writing, start a node and join the groups.
+
+        Args:
+            path: The folder.
+            groups: Whose messages are kept.
+            node: A node of yours that is used, and neither started nor stopped; nobody else may take its
+                events. By default one of its own is started.
+            config: What that node is made of.
+            durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            overflow: What happens when the queue is full. ``block`` reads no more from peers for up to 2 s,
+                and then drops the newest: a peer that is not read for longer takes the node for dead.
+            queue_bytes: How much may wait. Like ``overflow`` it counts for a node of its own; one that is
+                given has ``queue_bytes`` and ``on_overflow`` for it.
+            linger: Seconds that a row may wait for company, before it is written in a block of its own.
+            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
+            segment_seconds: Or after so many seconds.
+            retention: How long rows are kept; for ever by default.
+            columns: Which columns are kept, besides those that always are; all by default.
+
+        Raises:
+            SpoolLocked: Somebody else writes it.
+            SpoolMismatch: There is a spool with another table or other columns.
+            ConfigError: An option that cannot be used; ``path`` names it.
+        """
+        wanted = settings(
+            table="zre",
+            columns=columns,
+            durability=durability,
+            segment_bytes=segment_bytes,
+            segment_seconds=segment_seconds,
+        )
+        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self._own = node is None
+        if node is None:
+            given = zre.Config.of(config, {})
+            for name in _HELD:
+                if getattr(given, name) != getattr(zre.Config(), name):
+                    raise ConfigError(f"{name}: say overflow and queue_bytes instead", path=name)
+            held = {"queue": _MANY, "queue_bytes": queue_bytes, "on_overflow": overflow}
+            node = zre.Node(config=zre.Config.of(given, held))
+        elif config is not None:
+            raise ConfigError("config: it is of no use to a node that is given", path="config")
+        self._node = node
+        # First the spool: without it nobody is to see the node.
+        self._writer = writer_of(self.path, wanted, [node], linger, retention)
+        try:
+            for group in [groups] if isinstance(groups, str) else groups:
+                node.join(group)
+            if self._own:
+                node.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def node(self) -> zre.Node:
+        """The node that it is."""
+        return self._node
+
+    def _end(self) -> None:
+        if self._own:
+            # Its queue is closed by that, and what waits stays for who takes it.
+            self._node.stop()
+
+    def _leave(self) -> None:
+        self._end()
+
+
+class ZreLogSpooler(Keeper):
+    """Keeps what nodes log (ZRE/LOG) in a spool, from its creation until :meth:`close`.
+
+    It has a collector, and a node that announces it; every node that knows ZRE/LOG sends there. The
+    table is ``zre.log``. A context manager.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        bind: str = "tcp://*:*",
+        advertise: str | None = None,
+        announce: bool = True,
+        config: zre.Config | Mapping[str, Any] | None = None,
+        durability: Literal["os", "disk"] = "os",
+        overflow: Literal["drop_newest", "drop_oldest"] = "drop_newest",
+        queue_bytes: int = 32 << 20,
+        linger: float = 0.02,
+        segment_bytes: int = 256 << 20,
+        segment_seconds: float = 600.0,
+        retention: Retention | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Open the spool for writing, listen, and tell the network.
+
+        Args:
+            path: The folder.
+            bind: Where the collector listens.
+            advertise: What nodes are told instead of that.
+            announce: Whether a node of its own tells the network. Without it nodes have to be told
+                :attr:`endpoint` otherwise.
+            config: What that node is made of.
+            durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            overflow: What happens when the queue is full. Who logs never waits.
+            queue_bytes: How much may wait.
+            linger: Seconds that a row may wait for company, before it is written in a block of its own.
+            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
+            segment_seconds: Or after so many seconds.
+            retention: How long rows are kept; for ever by default.
+            columns: Which columns are kept, besides those that always are; all by default.
+
+        Raises:
+            SpoolLocked: Somebody else writes it.
+            SpoolMismatch: There is a spool with another table or other columns.
+            ConfigError: An option that cannot be used; ``path`` names it.
+        """
+        wanted = settings(
+            table="zre.log",
+            columns=columns,
+            durability=durability,
+            segment_bytes=segment_bytes,
+            segment_seconds=segment_seconds,
+        )
+        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        if overflow not in {"drop_newest", "drop_oldest"}:
+            problem = f"overflow: {overflow!r} is not drop_newest or drop_oldest: who logs never waits"
+            raise ConfigError(problem, path="overflow")
+        self._log = zre.LogCollector(
+            bind, advertise, queue=_MANY, queue_bytes=queue_bytes, on_overflow=overflow
+        )
+        self._node: zre.Node | None = None
+        try:
+            self._writer = writer_of(self.path, wanted, [self._log], linger, retention)
+        except BaseException:
+            self._log.close()
+            raise
+        try:
+            if announce:
+                given = zre.Config.of(config, {"collector": self._log.endpoint})
+                # Nobody takes what it hears itself.
+                unheard = zre.Config.of(given, {"queue": 1, "on_overflow": "drop_oldest"})
+                self._node = zre.Node(config=unheard)
+                self._node.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def endpoint(self) -> str:
+        """Where nodes send what they log, as ``tcp://host:port``."""
+        return self._log.endpoint
+
+    def stats(self) -> dict[str, Any]:
+        """Say what has come and what became of it, as :meth:`Spooler.stats` does.
+
+        ``malformed`` messages were no ZRE/LOG.
+        """
+        return {**super().stats(), "malformed": self._log.malformed}
+
+    def _end(self) -> None:
+        if self._node is not None:
+            self._node.stop()
+        self._log.close()
+
+    def _leave(self) -> None:
+        self._end()

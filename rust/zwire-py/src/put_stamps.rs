@@ -1,0 +1,130 @@
+//! The time stamps of the rows of a batch that is published.
+
+use crate::arrow::{Binaries, wrong_type};
+use arrow_array::{
+    Array, ArrayRef, PrimitiveArray, RecordBatch,
+    cast::AsArray as _,
+    types::{
+        ArrowPrimitiveType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+        TimestampNanosecondType, TimestampSecondType, UInt64Type,
+    },
+};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_schema::{DataType, TimeUnit};
+use core::time::Duration;
+use pyo3::{PyResult, exceptions::PyValueError};
+use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
+
+/// The columns of a stamp: its time, twice, and whose clock it is of.
+pub(crate) const COLUMNS: [&str; 4] = ["timestamp", "ts", "hlc", "hlc_id"];
+
+/// Numbers of 64 bits, of which some are not there.
+struct Numbers {
+    values: ScalarBuffer<i64>,
+    nulls: Option<NullBuffer>,
+}
+
+impl Numbers {
+    fn new<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Self {
+        Self { values: array.values().inner().clone().into(), nulls: array.nulls().cloned() }
+    }
+
+    fn get(&self, row: usize) -> Option<i64> {
+        let there = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        there.then(|| self.values[row])
+    }
+}
+
+/// A column of instants.
+struct Times {
+    name: &'static str,
+    unit: TimeUnit,
+    numbers: Numbers,
+}
+
+impl Times {
+    fn new(name: &'static str, column: &ArrayRef) -> PyResult<Self> {
+        // Without a zone it would be some local time, and nobody knows whose.
+        let DataType::Timestamp(unit, Some(_)) = column.data_type() else {
+            return Err(wrong_type(name, column.data_type(), "a timestamp with a time zone"));
+        };
+        let numbers = match unit {
+            TimeUnit::Second => Numbers::new(column.as_primitive::<TimestampSecondType>()),
+            TimeUnit::Millisecond => Numbers::new(column.as_primitive::<TimestampMillisecondType>()),
+            TimeUnit::Microsecond => Numbers::new(column.as_primitive::<TimestampMicrosecondType>()),
+            TimeUnit::Nanosecond => Numbers::new(column.as_primitive::<TimestampNanosecondType>()),
+        };
+        Ok(Self { name, unit: *unit, numbers })
+    }
+
+    fn get(&self, row: usize) -> Result<Option<Ntp64>, String> {
+        let Some(number) = self.numbers.get(row) else { return Ok(None) };
+        let refused = |problem: &dyn core::fmt::Display| format!("column {:?}: {problem}", self.name);
+        let number = u64::try_from(number).map_err(|_| refused(&"the time lies before 1970"))?;
+        let since = match self.unit {
+            TimeUnit::Second => Duration::from_secs(number),
+            TimeUnit::Millisecond => Duration::from_millis(number),
+            TimeUnit::Microsecond => Duration::from_micros(number),
+            TimeUnit::Nanosecond => Duration::from_nanos(number),
+        };
+        Ntp64::from_duration(since).map(Some).ok_or_else(|| refused(&TimestampError::TooLate))
+    }
+}
+
+/// Stamps of rows: all bits of the time where there are such, otherwise the instant.
+pub(crate) struct Stamps {
+    times: Option<Times>,
+    bits: Option<Numbers>,
+    ids: Option<Binaries>,
+    /// Whose clock it is where the row does not say.
+    own: ZenohId,
+}
+
+impl Stamps {
+    /// `None`: the batch says nothing of the time.
+    pub(crate) fn new(batch: &RecordBatch, own: ZenohId) -> PyResult<Option<Self>> {
+        let times = |name: &'static str| {
+            batch.column_by_name(name).map(|column| Times::new(name, column)).transpose()
+        };
+        let times = match (times("timestamp")?, times("ts")?) {
+            (Some(_), Some(_)) => {
+                let problem = "columns \"timestamp\" and \"ts\" say the same: one of them only";
+                return Err(PyValueError::new_err(problem));
+            }
+            (timestamp, ts) => timestamp.or(ts),
+        };
+        let bits = |column: &ArrayRef| match column.data_type() {
+            DataType::Int64 => Ok(Numbers::new(column.as_primitive::<Int64Type>())),
+            DataType::UInt64 => Ok(Numbers::new(column.as_primitive::<UInt64Type>())),
+            other => Err(wrong_type("hlc", other, "int64 or uint64")),
+        };
+        let bits = batch.column_by_name("hlc").map(bits).transpose()?;
+        let ids = |column: &ArrayRef| match column.data_type() {
+            DataType::Binary | DataType::LargeBinary => Ok(Binaries::new(column)),
+            other => Err(wrong_type("hlc_id", other, "binary")),
+        };
+        let ids = batch.column_by_name("hlc_id").map(ids).transpose()?.flatten();
+        Ok((times.is_some() || bits.is_some()).then_some(Self { times, bits, ids, own }))
+    }
+
+    /// The stamp of a row, if it has one.
+    pub(crate) fn get(&self, row: usize) -> Result<Option<Timestamp>, String> {
+        let bits = self.bits.as_ref().and_then(|bits| bits.get(row));
+        let time = match (bits, &self.times) {
+            (Some(bits), _) => Some(Ntp64(bits.cast_unsigned())),
+            (None, Some(times)) => times.get(row)?,
+            (None, None) => None,
+        };
+        let Some(time) = time else { return Ok(None) };
+        let id = match self.ids.as_ref().and_then(|ids| ids.octets(row)) {
+            None => self.own,
+            Some(octets) => ZenohId::from_wire(octets).ok_or_else(|| {
+                format!(
+                    "column \"hlc_id\": an id has 1 to 16 bytes that are not all zero, not {} such",
+                    octets.len()
+                )
+            })?,
+        };
+        Ok(Some(Timestamp { time, id }))
+    }
+}
