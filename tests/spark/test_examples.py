@@ -103,6 +103,15 @@ def test_orders_are_joined_with_answers(example):
     assert rows["stock/90"][3:7] == ["NULL", "NULL", "missing", "NULL"]
 
 
+def test_logs_of_nodes_are_a_table(example):
+    lines = example("zre_logs", "--nodes", 4)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    nodes = [row for row in cells if row[0].startswith("robot-") and len(row) == 7]
+    assert [row[:3] for row in nodes] == [[f"robot-{number}", "1", "1"] for number in range(4)]
+    assert all(int(row[5]) >= 3 and int(row[6]) >= 3 for row in nodes), nodes
+    assert ["robot-0", "warning", "battery low"] in cells
+
+
 def test_a_program_runs_as_it_is(tmp_path):
     done = subprocess.run(
         [sys.executable, str(FOLDER / "lookup.py"), "--orders", "10"],
