@@ -30,10 +30,11 @@
         UnknownEncoding       no codec reads it; known
         SchemaMismatch        a value of something else; expected
       SpoolError              a spool that cannot be read or written; shard, offset
-        SpoolCorrupt          octets that its writer did not write so, or that are missing
+        SpoolCorrupt          octets that its writer did not write so, or that are missing; resumes
         OffsetOutOfRange      also LookupError; offsets that are no longer, or not yet, there
         SpoolLocked           another writer has it
         SpoolMismatch         another spool, or another one than wanted
+        SpoolUnreachable      also TimeoutError; a range server does not answer
 
 Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireError`.
 """
@@ -72,6 +73,7 @@ __all__ = [
     "SpoolError",
     "SpoolLocked",
     "SpoolMismatch",
+    "SpoolUnreachable",
     "TimedOut",
     "TransportError",
     "Undelivered",
@@ -300,7 +302,7 @@ class SpoolError(ZwireError):
     about the spool as a whole; the message has the file.
     """
 
-    _fields = ("shard", "offset")
+    _fields: tuple[str, ...] = ("shard", "offset")
     shard: int | None
     offset: int | None
 
@@ -308,7 +310,18 @@ class SpoolError(ZwireError):
 class SpoolCorrupt(SpoolError):
     """Octets of a spool that its writer did not write so, or that are missing; nothing of them is served.
 
-    ``shard`` and ``offset`` are those of the first row that cannot be read.
+    ``shard`` and ``offset`` are those of the first row that cannot be read. ``resumes`` is the offset from
+    which on rows may be readable again; ``None`` where that is not known.
+    """
+
+    _fields = (*SpoolError._fields, "resumes")
+    resumes: int | None
+
+
+class SpoolUnreachable(SpoolError, TimeoutError):
+    """A range server that does not answer, or has stopped in the middle of a range, for too long.
+
+    ``shard`` and ``offset`` say how far reading has come, where it had begun.
     """
 
 

@@ -19,6 +19,7 @@ BUILTIN = {
     "TimedOut": TimeoutError,
     "UnknownPeer": LookupError,
     "OffsetOutOfRange": LookupError,
+    "SpoolUnreachable": TimeoutError,
     "NotSupported": NotImplementedError,
     "DecodeError": ValueError,
     "PayloadError": ValueError,

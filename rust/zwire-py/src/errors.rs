@@ -360,6 +360,9 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
     });
     let _ = dict.set_item("shard", shard);
     let _ = dict.set_item("offset", error.offset());
+    if let Some(offset) = error.resumes() {
+        let _ = dict.set_item("resumes", offset);
+    }
     raise(class, error.to_string(), Some(dict))
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with a spool, and where.
 
 use crate::layout::Shard;
+use core::fmt;
 use std::{io, path::PathBuf, sync::Arc};
 use thiserror::Error as ThisError;
 
@@ -19,7 +20,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// Bytes that the writer did not write so.
-    #[error("{shard}, offset {offset}: {}: {problem}", path.display())]
+    #[error("{shard}, offset {offset}: {}: {problem}{}", path.display(), Resumes(*resumes))]
     Corrupt {
         /// Where.
         shard: Shard,
@@ -29,6 +30,8 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
+        /// The offset from which on rows may be readable again.
+        resumes: Option<u64>,
     },
     /// A file of the spool as a whole that cannot be understood.
     #[error("{}: {problem}", path.display())]
@@ -39,7 +42,7 @@ pub enum Error {
         problem: String,
     },
     /// A range that should be there and that no segment holds.
-    #[error("{shard}, offset {offset}: no segment holds offsets {offset} to {until}")]
+    #[error("{shard}, offset {offset}: no segment holds offsets {offset} to {until}{}", Resumes(Some(*until)))]
     Missing {
         /// Where.
         shard: Shard,
@@ -112,6 +115,15 @@ impl Error {
         }
     }
 
+    /// The offset from which on rows may be readable again, if something is wrong with those before.
+    pub const fn resumes(&self) -> Option<u64> {
+        match self {
+            Self::Corrupt { resumes, .. } => *resumes,
+            Self::Missing { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
     /// The offset that it is about, if it is about one.
     pub const fn offset(&self) -> Option<u64> {
         match self {
@@ -120,6 +132,15 @@ impl Error {
             }
             _ => None,
         }
+    }
+}
+
+/// Says where reading can go on, behind what is wrong.
+struct Resumes(Option<u64>);
+
+impl fmt::Display for Resumes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |offset| write!(f, "; reading resumes at offset {offset}"))
     }
 }
 

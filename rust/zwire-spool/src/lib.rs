@@ -10,6 +10,7 @@
 //! | [`block`] | rows become octets |
 //! | [`shard`], [`writer`] | what is appended, by whom, and where the last writer stopped |
 //! | [`reader`], [`plan`] | ranges are read, limited and split |
+//! | [`wire`] | the same blocks for whoever has no files |
 //!
 //! It knows files and rules, and nothing of sockets, threads, clocks, random numbers or Python: time and ids
 //! come in as arguments.
@@ -17,6 +18,7 @@
 pub mod block;
 mod column;
 mod consumers;
+mod cursor;
 mod decode;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -30,20 +32,24 @@ mod read_at;
 pub mod reader;
 mod recover;
 mod retain;
+mod rows;
 mod segment;
 pub mod shard;
 mod slots;
+pub mod wire;
 pub mod writer;
 
 pub use column::Value;
 pub use consumers::{Consumer, Offsets};
+pub use cursor::Cursor;
 pub use error::{Error, Result};
 pub use head::{FORMAT, SpoolId, hex};
 pub use layout::{Layout, Shard};
 pub use meta::{Meta, Rule};
 pub use plan::Range;
-pub use reader::{BatchLimits, Rows, Spool};
+pub use reader::{BatchLimits, Spool};
 pub use recover::Recovered;
 pub use retain::{Deleted, Retention};
+pub use rows::Rows;
 pub use shard::{Durability, Mark, Options, ShardWriter};
 pub use writer::{Gap, Shards, Wanted, Writer};

@@ -2,9 +2,10 @@
 
 use crate::{
     consumers::Offsets,
-    error::Result,
+    cursor::Log,
+    error::{Error, Result},
     layout::Shard,
-    reader::{Log, Spool},
+    reader::Spool,
 };
 
 /// A part of a shard.
@@ -75,6 +76,21 @@ impl Spool {
             }
         }
         Ok(mark.end)
+    }
+
+    /// When a row was received, in microseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// As reading.
+    pub fn received(&self, shard: u32, offset: u64) -> Result<Option<i64>> {
+        let stop = offset.saturating_add(1);
+        let mut rows = self.read(Shard::Data(shard), offset, stop, Some(&["recv_ts"]), Default::default())?;
+        let batch = rows.next_batch()?;
+        let times = batch.as_ref().and_then(|batch| {
+            batch.column(0).as_any().downcast_ref::<arrow_array::TimestampMicrosecondArray>()
+        });
+        Ok(times.and_then(|times| times.values().first().copied()))
     }
 
     /// An end between `start` and `end` that keeps to a limit, which shards share by their backlog. There
@@ -243,7 +259,15 @@ fn from(start: &Offsets, shard: u32) -> u64 {
 
 /// The blocks of a segment that hold rows of a range; those at its ends in proportion.
 fn blocks(log: &mut Log, base: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
-    let view = log.view(base)?;
+    let view = match log.view(base) {
+        Ok(view) => view,
+        // Whoever reads it will say so; one that goes on behind it has to be able to plan.
+        Err(Error::Corrupt { .. }) => {
+            let to = log.around(base).1.map_or(to, |behind| behind.min(to));
+            return Ok(vec![Piece { from: from.max(base), to, bytes: log.bytes(base)? }]);
+        }
+        Err(error) => return Err(error),
+    };
     view.load(to)?;
     let pieces = view.entries.iter().filter(|entry| entry.end() > from && entry.first < to).map(|entry| {
         let (first, last) = (entry.first.max(from), entry.end().min(to));
@@ -256,7 +280,7 @@ impl Log {
     /// Octets of the segment that begins at an offset.
     fn bytes(&self, base: u64) -> Result<u64> {
         let path = self.path(base);
-        let len = std::fs::metadata(&path).map_err(crate::Error::io("read", path))?.len();
+        let len = std::fs::metadata(&path).map_err(Error::io("read", path))?.len();
         Ok(len)
     }
 }
