@@ -105,8 +105,11 @@ __all__ = [
     "Shouted",
     "Silent",
     "SourceInfo",
+    "SpoolAnswer",
     "SpoolAppender",
+    "SpoolReceiver",
     "SpoolRows",
+    "SpoolServer",
     "SpoolView",
     "SpoolWriter",
     "Stop",
@@ -973,6 +976,7 @@ class SpoolView:
     def bounds(self) -> list[tuple[int, int]]: ...
     def marks(self) -> list[dict[str, int]]: ...
     def at(self, time: int) -> dict[int, int]: ...
+    def received(self, shard: int, offset: int) -> int | None: ...
     def walk(
         self,
         start: dict[int, int],
@@ -998,9 +1002,48 @@ class SpoolView:
 class SpoolRows:
     """The rows of a range of a spool, batch by batch; what it raises is a ``SpoolError``."""
 
+    @staticmethod
+    def over(receiver: SpoolReceiver, batches: Iterator[ArrowBatch]) -> SpoolRows: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> ArrowBatch: ...
     def __arrow_c_schema__(self) -> object: ...
+
+@final
+class SpoolServer:
+    """Answers ranges of a spool with its blocks."""
+
+    def __new__(cls, dir: str | PathLike[str]) -> Self: ...
+    def answer(self, shard: int | None, start: int, stop: int, max_bytes: int) -> SpoolAnswer: ...
+    def rest(self) -> None: ...
+
+@final
+class SpoolAnswer:
+    """The labels and blocks of an answer."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[ZBytes, ZBytes]: ...
+
+@final
+class SpoolReceiver:
+    """Makes batches of labels and blocks."""
+
+    def __new__(
+        cls,
+        origin: str,
+        table: str,
+        kept: list[str],
+        shard: int | None,
+        range: tuple[int, int],
+        columns: list[str] | None,
+        limits: tuple[int, int],
+    ) -> Self: ...
+    @property
+    def next(self) -> int: ...
+    @staticmethod
+    def until(label: ZBytes) -> int | None: ...
+    def take(self, label: ZBytes, block: ZBytes) -> None: ...
+    def next_batch(self) -> ArrowBatch | None: ...
+    def finish(self) -> None: ...
 
 @final
 class SpoolAppender:

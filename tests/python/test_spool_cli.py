@@ -69,6 +69,24 @@ def test_a_spooler_keeps_until_it_is_stopped(tmp_path):
     assert spool.verify(folder) == []
 
 
+def test_serve_answers_until_it_is_stopped(filled):
+    command = [sys.executable, "-m", "zwire", "spool", "serve", filled, "-l", "tcp/127.0.0.1:0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        said = process.stderr.readline()
+        assert f"serving {filled}, spool" in said
+        endpoint = said.split()[-1]
+        config = {"mode": "client", "connect/endpoints": [endpoint]}
+        with spool.connect(config=config, timeout=10) as remote:
+            assert sum(remote.end().values()) == 100
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_stat_says_what_is_there(filled, capsys):
     spool.open(filled).commit("query", {0: 1})
     assert main(["spool", "stat", str(filled)]) == 0

@@ -25,7 +25,12 @@ def written(session: zenoh.Session) -> None:
     spool.Spooler("b", "a", overflow="drop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def read() -> None:
+def read(session: zenoh.Session) -> None:
+    with spool.serve("a", session=session, commits=False) as server:
+        assert_type(server, spool.RangeServer)
+    with spool.connect(server.id, config={"mode": "client"}, timeout=1.0) as remote:
+        assert_type(remote, spool.RemoteSpool)
+        assert_type(remote.received(0, 1), int | None)
     view = spool.open(Path("a"))
     assert_type(view, spool.Spool)
     assert_type(view.end(), dict[int, int])

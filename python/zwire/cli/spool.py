@@ -3,6 +3,7 @@
 zwire spool keep --dir DIR KEY...                keeps what is published on key expressions
 zwire spool keep --dir DIR --zre-group GROUP     keeps what happens on a ZRE network
 zwire spool keep --dir DIR --zre-log             keeps what its nodes log (ZRE/LOG)
+zwire spool serve DIR           answers for a spool over the network, whoever writes it
 zwire spool stat DIR            what is in it: shards, offsets, gaps, consumers
 zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
 zwire spool cat DIR             prints rows
@@ -40,12 +41,15 @@ examples:
   zwire spool keep --dir /var/spool/robots 'robot/**' --keep 7d --max-bytes 50G
       a week of what consumers have read, and never more than 50 GiB
   zwire spool keep --dir /var/spool/zre --zre-group CHAT --zre interfaces=eth0
+  zwire spool keep --dir /var/spool/robots 'robot/**' --serve -e tcp/hub:7447
+      also answers those who read it over the network
+  zwire spool serve /var/spool/robots -l tcp/0.0.0.0:7447
   zwire spool stat /var/spool/robots
   zwire spool cat /var/spool/robots --format jsonl -n 10
   zwire spool export /var/spool/robots -o robots.parquet --columns key,payload,recv_ts
 """
 
-_INSPECT = ("stat", "verify", "cat", "export")
+_INSPECT = ("serve", "stat", "verify", "cat", "export")
 _REPORT = 1.0
 """Seconds between two looks for problems."""
 
@@ -55,7 +59,7 @@ _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    words = "key expressions; or stat, verify, cat or export, and a folder"
+    words = "key expressions; or serve, stat, verify, cat or export, and a folder"
     parser.add_argument("words", nargs="*", metavar="KEY", help=words)
     keep = parser.add_argument_group("keeping")
     keep.add_argument("--dir", type=Path, help="the folder; it is made if there is none")
@@ -75,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
     keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete what is above this size")
     keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
+    keep.add_argument("--serve", action="store_true", help="answer those who read over the network")
     zre = parser.add_argument_group(
         "ZRE", "A folder has messages of Zenoh, events of ZRE, or records of ZRE/LOG."
     )
@@ -147,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
     if word not in _INSPECT or len(rest) != 1:
         hint = f"--dir DIR and key expressions, or one of {', '.join(_INSPECT)} and a folder"
         raise ConfigError(f"expected {hint}", path="--dir")
-    command = {"stat": _stat, "verify": _verify, "cat": _cat, "export": _export}[word]
+    command = {"serve": _serve, "stat": _stat, "verify": _verify, "cat": _cat, "export": _export}[word]
     with _options.stop_signals():
         return command(Path(rest[0]), args)
 
@@ -172,6 +177,10 @@ def _keep(args: argparse.Namespace) -> NoReturn:
         _keep_keys(args, keys, given)
     if args.shards != "1":
         raise ConfigError("--shards: a spool of ZRE has one", path="--shards")
+    if args.serve:
+        raise ConfigError(
+            "--serve: this one is not on Zenoh; run zwire spool serve beside it", path="--serve"
+        )
     config = _zre_config(args)
     if events:
         with spool.ZreSpooler(args.dir, args.zre_group, config=config, **given) as zre:
@@ -188,7 +197,7 @@ def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any])
         raise ConfigError(f"--shards {args.shards}: expected a number or keys", path="--shards")
     config = _options.session_config(args)
     shards: Any = "keyexprs" if args.shards == "keys" else int(args.shards)
-    with spool.Spooler(args.dir, keys, config=config, shards=shards, **given) as spooler:
+    with spool.Spooler(args.dir, keys, config=config, shards=shards, serve=args.serve, **given) as spooler:
         _options.settle(spooler.session)
         _options.say(f"keeping {' '.join(keys)} in {args.dir}, spool {spooler.id}")
         _watch(spooler)
@@ -227,6 +236,17 @@ def _watch(spooler: Keeper) -> NoReturn:
             if problem not in {None, said}:
                 said = problem
                 _options.say(f"zwire spool: {said}")
+
+
+def _serve(path: Path, args: argparse.Namespace) -> int:
+    config = _options.session_config(args)
+    with contextlib.suppress(KeyboardInterrupt), spool.serve(path, config=config) as server:
+        _options.settle(server.session)
+        where = "".join(f", on {endpoint}" for endpoint in server.session.listening())
+        _options.say(f"serving {path}, spool {server.id}{where}")
+        while True:
+            time.sleep(_REPORT)
+    return 0
 
 
 def _stat(path: Path, args: argparse.Namespace) -> int:

@@ -16,12 +16,17 @@ every row has an offset, and one more log for what was lost::
 
 Readers take no lock. What they hand out is verified: checksums, and that no offset is missing. Sealed
 segments are files of Arrow, which pyarrow, Polars and DuckDB read without zwire.
+
+Where the files are not, a range server answers for them: :func:`serve` or ``Spooler(serve=True)`` there,
+:func:`connect` here.
 """
 
 from __future__ import annotations
 
 from zwire.spool._append import Appender
 from zwire.spool._check import Problem, stat, verify
+from zwire.spool._connect import RemoteSpool, connect
+from zwire.spool._serve import RangeServer, serve
 from zwire.spool._spooler import Retention, Spooler
 from zwire.spool._view import Range, Rows, Spool, open
 from zwire.spool._zre import ZreLogSpooler, ZreSpooler
@@ -30,13 +35,17 @@ __all__ = [
     "Appender",
     "Problem",
     "Range",
+    "RangeServer",
+    "RemoteSpool",
     "Retention",
     "Rows",
     "Spool",
     "Spooler",
     "ZreLogSpooler",
     "ZreSpooler",
+    "connect",
     "open",
+    "serve",
     "stat",
     "verify",
 ]

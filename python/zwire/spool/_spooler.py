@@ -11,6 +11,7 @@ from zwire import zenoh
 from zwire._zwire import SpoolWriter
 from zwire.errors import ConfigError
 from zwire.spool._append import settings
+from zwire.spool._serve import RangeServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,6 +137,7 @@ class Spooler(Keeper):
         segment_seconds: float = 600.0,
         retention: Retention | None = None,
         columns: Sequence[str] | None = None,
+        serve: bool = False,
     ) -> None:
         """Open the spool for writing and declare the subscribers.
 
@@ -156,6 +158,7 @@ class Spooler(Keeper):
             segment_seconds: Or after so many seconds.
             retention: How long rows are kept; for ever by default.
             columns: Which columns are kept, besides those that always are; all by default.
+            serve: Answer ranges of the spool in the same session, for :func:`connect`.
 
         Raises:
             SpoolLocked: Somebody else writes it.
@@ -185,12 +188,15 @@ class Spooler(Keeper):
         self._session = session
         self._subscribers: list[Any] = []
         self._lost: dict[str, float] = {}
+        self._server: RangeServer | None = None
         try:
             for key in keys:
                 deadline = _LONG if overflow == "block" else None
                 channel: Any = zenoh.handlers.Channel(_MANY, full=overflow, deadline=deadline)
                 self._subscribers.append(session.declare_subscriber(key, channel))
             self._writer = writer_of(self.path, wanted, self._subscribers, linger, retention)
+            if serve:
+                self._server = RangeServer(self.path, session=session)
             self._events = session.info.declare_transport_events_listener(self._link_changed)
         except BaseException:
             self._leave()
@@ -209,6 +215,8 @@ class Spooler(Keeper):
         """
         for subscriber in self._subscribers:
             subscriber.wait_ready(timeout)
+        if self._server is not None:
+            self._server.ready(timeout)
 
     def _end(self) -> None:
         subscribers, self._subscribers = self._subscribers, []
@@ -218,6 +226,10 @@ class Spooler(Keeper):
 
     def _leave(self) -> None:
         self._end()
+        # What is written last can still be read here by those who had asked.
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         if self._own:
             self._session.close()
 

@@ -100,6 +100,15 @@ class Spool:
         """
         return self._view.at(micros(when))
 
+    def received(self, shard: int, offset: int) -> int | None:
+        """Give when a row was received, in microseconds since 1970; ``None`` for an offset without a row.
+
+        Raises:
+            OffsetOutOfRange: It is not there.
+            SpoolCorrupt: It cannot be read.
+        """
+        return self._view.received(shard, offset)
+
     def walk(
         self,
         start: Mapping[int, int],

@@ -41,6 +41,7 @@ mod selector;
 mod session;
 mod spool;
 mod spool_append;
+mod spool_range;
 mod spooler;
 mod stamps;
 mod stats;
@@ -102,6 +103,7 @@ mod _zwire {
         session::{Session, close_all, open},
         spool::{SpoolRows, SpoolView},
         spool_append::SpoolAppender,
+        spool_range::{SpoolAnswer, SpoolReceiver, SpoolServer},
         spooler::SpoolWriter,
         stamps::{
             PyTimestampInstrumentation, PyTimestampInstrumentationBuilder, PyTimestampStack,

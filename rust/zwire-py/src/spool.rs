@@ -3,12 +3,13 @@
 use crate::{
     arrow::{ArrowBatch, schema_capsule},
     errors,
+    spool_range::SpoolReceiver,
 };
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
-    types::{PyCapsule, PyDict},
+    types::{PyCapsule, PyDict, PyIterator},
 };
 use std::{collections::BTreeMap, path::PathBuf};
 use zwire_spool::{BatchLimits, Mark, Rows, Rule, Shard, Spool};
@@ -17,7 +18,7 @@ use zwire_spool::{BatchLimits, Mark, Rows, Rule, Shard, Spool};
 pub(crate) type Offsets = BTreeMap<u32, u64>;
 
 /// A shard, or the gap log where there is none.
-fn shard(number: Option<u32>) -> Shard {
+pub(crate) fn shard(number: Option<u32>) -> Shard {
     number.map_or(Shard::Gaps, Shard::Data)
 }
 
@@ -108,6 +109,11 @@ impl SpoolView {
         self.run(py, |spool| spool.at(time))
     }
 
+    /// When a row was received, in microseconds since 1970; `None` for an offset that no row has.
+    fn received(&self, py: Python<'_>, shard: u32, offset: u64) -> PyResult<Option<i64>> {
+        self.run(py, |spool| spool.received(shard, offset))
+    }
+
     /// An end between both that keeps to limits.
     fn walk(
         &self,
@@ -149,7 +155,7 @@ impl SpoolView {
                 columns.as_ref().map(|names| names.iter().map(String::as_str).collect());
             spool.read(self::shard(shard), start, stop, names.as_deref(), limits)
         })?;
-        Ok(SpoolRows { schema: rows.schema(), rows: Mutex::new(Some(rows)) })
+        Ok(SpoolRows { schema: rows.schema(), from: From::Files(Box::new(Mutex::new(Some(rows)))) })
     }
 
     /// Says how far a reader has come, at a time in microseconds since 1970.
@@ -164,22 +170,42 @@ impl SpoolView {
     }
 }
 
+/// Where batches come from.
+enum From {
+    /// Files; nothing behind the last batch.
+    Files(Box<Mutex<Option<Rows>>>),
+    /// An iterator of Python.
+    Iterator(Py<PyIterator>),
+}
+
 /// The rows of a range, batch by batch; also a schema by the Arrow C interface.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolRows {
     schema: SchemaRef,
-    rows: Mutex<Option<Rows>>,
+    from: From,
 }
 
 #[pymethods]
 impl SpoolRows {
+    /// Of batches that somebody else makes with this receiver.
+    #[staticmethod]
+    fn over(receiver: &SpoolReceiver, batches: &Bound<'_, PyIterator>) -> Self {
+        Self { schema: receiver.schema(), from: From::Iterator(batches.clone().unbind()) }
+    }
+
     const fn __iter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let rows = match &self.from {
+            From::Files(rows) => rows,
+            From::Iterator(batches) => {
+                return batches.bind(py).clone().next().transpose().map(|batch| batch.map(Bound::unbind));
+            }
+        };
         let batch = py.detach(|| {
-            let mut place = self.rows.lock();
+            let mut place = rows.lock();
             let Some(rows) = place.as_mut() else { return Ok(None) };
             let batch = rows.next_batch();
             // Behind an error there is nothing, and files are not kept open for it.
@@ -188,7 +214,10 @@ impl SpoolRows {
             }
             batch
         });
-        batch.map(|batch| batch.map(ArrowBatch::new)).map_err(|error| errors::spool(py, &error))
+        match batch.map_err(|error| errors::spool(py, &error))? {
+            Some(batch) => Ok(Some(Py::new(py, ArrowBatch::new(batch))?.into_any())),
+            None => Ok(None),
+        }
     }
 
     /// The Arrow C interface: a capsule with the schema.

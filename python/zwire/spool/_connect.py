@@ -1,0 +1,481 @@
+"""Reading a spool through a range server, where its files are not."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from zwire import errors, zenoh
+from zwire._zwire import SpoolReceiver, SpoolRows
+from zwire.errors import SpoolError, SpoolMismatch, SpoolUnreachable, UsageError
+from zwire.spool._serve import GAPS, ROOT
+from zwire.spool._view import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Self
+
+    from zwire._zwire import ArrowBatch
+
+__all__ = ["RemoteSpool", "connect"]
+
+SCHEME = "zwire:"
+"""What the names of spools begin with that are read through a range server."""
+
+# Bytes of an answer, and how many of them are on their way at once. Together they are what a reader may have
+# in memory that is slower than the network.
+_MAX_BYTES, _AHEAD = 4 << 20, 4
+
+# Replies of an answer; the server gives no more.
+_MAX_REPLIES = 4096 + 1
+
+# Seconds before the first repeat, and the most before any.
+_FIRST, _LONGEST = 0.05, 2.0
+
+# A wait for one reply, as a part of the patience for all repeats.
+_SHARE = 3
+
+
+class RemoteSpool(Spool):
+    """A spool behind a range server, with everything that one in a folder has.
+
+    It opens its session when it is used, and pickles as its id and the configuration of that session; one
+    that was given a session does not pickle. Close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,
+        *,
+        session: zenoh.Session | None = None,
+        config: zenoh.Config | Mapping[str, Any] | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """Find the server; see :func:`connect`."""
+        view = RemoteView(session, None if config is None else str(zenoh.Config(config)), timeout)
+        try:
+            view.find(id)
+        except BaseException:
+            view.close()
+            raise
+        self._use(view)
+
+    def _use(self, view: RemoteView) -> None:
+        self._remote = view
+        self._view: Any = view
+        self.path = SCHEME + view.id
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from id and configuration, without asking anybody."""
+        return _rebuild, self._remote.locator()
+
+    def __repr__(self) -> str:
+        """Show the id; the configuration may hold what is nobody's business."""
+        return f"RemoteSpool(id={self.id!r})"
+
+    def close(self) -> None:
+        """Close the session, if it was opened here."""
+        self._remote.close()
+
+
+def _rebuild(about: dict[str, Any], config: str | None, timeout: float) -> RemoteSpool:
+    spool = RemoteSpool.__new__(RemoteSpool)
+    view = RemoteView(None, config, timeout)
+    view.about = about
+    spool._use(view)  # noqa: SLF001 - made here
+    return spool
+
+
+class RemoteView:
+    """What a ``SpoolView`` gives, asked for over a session."""
+
+    def __init__(self, session: zenoh.Session | None, config: str | None, timeout: float) -> None:
+        self._given = session
+        self._opened: zenoh.Session | None = None
+        self._config = config
+        self.timeout = timeout
+        self.about: dict[str, Any] = {}
+
+    def session(self) -> zenoh.Session:
+        """Give the session; open it if that is to be done here."""
+        if self._given is not None:
+            return self._given
+        if self._opened is None:
+            config = None if self._config is None else zenoh.Config.from_json5(self._config)
+            self._opened = zenoh.open(config)
+        return self._opened
+
+    def close(self) -> None:
+        """Close what was opened here."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def locator(self) -> tuple[dict[str, Any], str | None, float]:
+        """Give what it is rebuilt from.
+
+        Raises:
+            UsageError: It was given a session, which belongs to this process.
+        """
+        if self._given is not None:
+            raise UsageError("a spool that was given a session does not pickle: give its config instead")
+        return self.about, self._config, self.timeout
+
+    def find(self, name: str | None) -> None:
+        """Learn what the spool is.
+
+        Raises:
+            SpoolMismatch: There are several, and none was named.
+            SpoolUnreachable: Nobody answers.
+        """
+        if name is not None and not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
+            problem = f"{name!r} is no id of a spool: it has 32 hexadecimal digits"
+            raise SpoolError(problem)
+        found = self._ask("about", None, f"{ROOT}/{name or '*'}", all_of_them=name is None)
+        ids = sorted({about["spool"] for about in found})
+        if len(ids) > 1:
+            raise SpoolMismatch(f"several spools are served here, say which: {', '.join(ids)}")
+        self.about = found[0]
+        if self.about.get("v") != 1:
+            raise SpoolMismatch(f"a range server that speaks version {self.about.get('v')!r}, this is 1")
+
+    # What follows are the names and shapes of SpoolView.
+
+    @property
+    def id(self) -> str:
+        found: str = self.about["spool"]
+        return found
+
+    @property
+    def table(self) -> str:
+        found: str = self.about["table"]
+        return found
+
+    @property
+    def shard_count(self) -> int:
+        found: int = self.about["shards"]
+        return found
+
+    @property
+    def shard_keys(self) -> list[str] | None:
+        found: list[str] | None = self.about["shard_keys"]
+        return found
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.about["columns"])
+
+    def marks(self) -> list[dict[str, int]]:
+        found: list[dict[str, int]] = self._one("marks")["marks"]
+        return found
+
+    def bounds(self) -> list[tuple[int, int]]:
+        return [(mark["earliest"], mark["end"]) for mark in self.marks()]
+
+    def at(self, when: int) -> dict[int, int]:
+        return _offsets(self._one("at", {"at": when}))
+
+    def received(self, shard: int, offset: int) -> int | None:
+        found: int | None = self._one("received", {"shard": shard, "offset": offset})["received"]
+        return found
+
+    def walk(
+        self, start: dict[int, int], end: dict[int, int], max_rows: int | None, max_bytes: int | None
+    ) -> dict[int, int]:
+        return _offsets(self._one("walk", {"start": start, "end": end, "rows": max_rows, "bytes": max_bytes}))
+
+    def split(
+        self, start: dict[int, int], end: dict[int, int], parts: int
+    ) -> list[tuple[int, int, int, int]]:
+        found = self._one("split", {"start": start, "end": end, "parts": max(0, parts)})["ranges"]
+        return [(shard, first, stop, size) for shard, first, stop, size in found]
+
+    def commit(self, consumer: str, offsets: dict[int, int], _now: int) -> None:
+        # The clock of the server counts: it compares.
+        self._one("commit", {"consumer": consumer, "offsets": offsets})
+
+    def consumers(self) -> dict[str, tuple[dict[int, int], int]]:
+        found = self._one("consumers")["consumers"]
+        return {
+            name: ({int(shard): offset for shard, offset in offsets.items()}, at)
+            for name, (offsets, at) in found.items()
+        }
+
+    def read(
+        self,
+        shard: int | None,
+        start: int,
+        stop: int,
+        columns: list[str] | None,
+        limits: tuple[int, int],
+    ) -> SpoolRows:
+        receiver = SpoolReceiver(
+            SCHEME + self.id, self.table, self.columns, shard, (start, stop), columns, limits
+        )
+        fetch = Fetch(self, receiver, shard, stop)
+        fetch.begin()
+        return SpoolRows.over(receiver, fetch.batches())
+
+    def _one(self, what: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return self._ask(what, given, f"{ROOT}/{self.id}")[0]
+
+    def _ask(
+        self, what: str, given: Mapping[str, Any] | None, key: str, *, all_of_them: bool = False
+    ) -> list[dict[str, Any]]:
+        """Ask, and again if nobody answers."""
+        patience = Patience(self.timeout)
+        payload = None if given is None else json.dumps(given)
+        while True:
+            found, ended = [], ""
+            replies = self.session().get(
+                f"{key}?do={what}",
+                zenoh.handlers.FifoChannel(1024),
+                target=zenoh.QueryTarget.ALL if all_of_them else zenoh.QueryTarget.BEST_MATCHING,
+                consolidation=zenoh.ConsolidationMode.NONE,
+                congestion_control=zenoh.CongestionControl.BLOCK,
+                payload=payload,
+                timeout=patience.share,
+            )
+            for reply in replies:
+                if reply.ok is not None:
+                    found.append(json.loads(reply.ok.payload.to_bytes()))
+                    if not all_of_them:
+                        return found
+                else:
+                    ended = _refused(reply.err)
+            if found:
+                return found
+            patience.wait(f"{key}: {_reason(replies.end, ended)}", None, None)
+
+
+def _offsets(found: Mapping[str, Any]) -> dict[int, int]:
+    return {int(shard): offset for shard, offset in found["offsets"].items()}
+
+
+def _refused(error: zenoh.ReplyError | None) -> str:
+    """Raise what a server says; give the reason where nobody has answered in time.
+
+    Raises:
+        SpoolError: Of the type that it has there.
+    """
+    assert error is not None  # noqa: S101 - a reply is a sample or an error
+    text = error.payload.to_bytes()
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or not isinstance(said.get("message"), str):
+        return text[:200].decode(errors="replace")
+    kind = getattr(errors, str(said.get("error")), None)
+    if not (isinstance(kind, type) and issubclass(kind, SpoolError)):
+        kind = SpoolError
+    fields = {name: said[name] for name in kind._fields if isinstance(said.get(name), int)}
+    raise kind(said["message"], **fields)
+
+
+def _reason(ended: str | None, said: str) -> str:
+    return {
+        "link_lost": "the link was lost",
+        "timed_out": "the range server does not answer in time",
+    }.get(ended or "timed_out", said or "no range server answers for it")
+
+
+class Patience:
+    """How long somebody goes on asking who gets no answer.
+
+    Attributes:
+        share: How long one question waits.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.share = max(0.001, seconds / _SHARE)
+        self.progress()
+
+    def progress(self) -> None:
+        """Begin anew, since something came."""
+        self._end = time.monotonic() + self.seconds
+        self._pause = _FIRST
+
+    def wait(self, problem: str, shard: int | None, offset: int | None) -> None:
+        """Wait before the next question.
+
+        Raises:
+            SpoolUnreachable: It has been long enough.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            where = "" if offset is None else f"{_named(shard)}, offset {offset}: "
+            problem = f"{where}{problem}, for {self.seconds:g} s"
+            raise SpoolUnreachable(problem, shard=-1 if shard is None else shard, offset=offset)
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, _LONGEST)
+
+
+def _named(shard: int | None) -> str:
+    return "gap log" if shard is None else f"shard {shard}"
+
+
+class Answer:
+    """One answer that is on its way.
+
+    Attributes:
+        until: The offset behind its last row; ``None`` until its first reply is there.
+    """
+
+    def __init__(self, replies: Any) -> None:  # noqa: ANN401 - a handler of replies
+        self.replies = replies
+        self.until: int | None = None
+        self._first: deque[zenoh.Reply] = deque()
+
+    def look(self) -> None:
+        """Learn where it ends, if its first reply is there."""
+        if self.until is None and not self._first:
+            try:
+                reply = self.replies.try_recv()
+            except UsageError:
+                return  # it has ended
+            if reply is not None:
+                self._first.append(self._known(reply))
+
+    def next(self, timeout: float) -> zenoh.Reply | None:
+        """Give the next reply; ``None`` if there is none in time, or none at all."""
+        if self._first:
+            return self._first.popleft()
+        try:
+            found: list[zenoh.Reply] = self.replies.recv_many(1, timeout)
+        except UsageError:
+            return None
+        return self._known(found[0]) if found else None
+
+    def _known(self, reply: zenoh.Reply) -> zenoh.Reply:
+        label = None if reply.ok is None else reply.ok.attachment
+        if self.until is None and label is not None:
+            self.until = SpoolReceiver.until(label)
+        return reply
+
+
+class Fetch:
+    """Fetches a range: several answers are on their way at once, and are taken in their order."""
+
+    def __init__(self, view: RemoteView, receiver: SpoolReceiver, shard: int | None, stop: int) -> None:
+        self._view = view
+        self._receiver = receiver
+        self._shard = shard
+        self._stop = stop
+        self._key = f"{ROOT}/{view.id}/{GAPS if shard is None else shard}"
+        self._patience = Patience(view.timeout)
+        self._answers: deque[Answer] = deque()
+        self._token: zenoh.CancellationToken | None = None
+
+    def begin(self) -> None:
+        """Ask for the beginning, and wait until it is there: whatever is wrong with the range is said now."""
+        try:
+            self._step()
+        except BaseException:
+            self._cancel()
+            raise
+
+    def batches(self) -> Iterator[ArrowBatch]:
+        """Give all of it."""
+        try:
+            while True:
+                while (batch := self._receiver.next_batch()) is not None:
+                    yield batch
+                if self._receiver.next >= self._stop:
+                    return
+                try:
+                    self._step()
+                except BaseException:
+                    # What came before it is good.
+                    self._receiver.finish()
+                    while (batch := self._receiver.next_batch()) is not None:
+                        yield batch
+                    raise
+        finally:
+            self._cancel()
+
+    def _ask(self, start: int) -> None:
+        if self._token is None:
+            self._token = zenoh.CancellationToken()
+        replies = self._view.session().get(
+            f"{self._key}?from={start};to={self._stop};max={_MAX_BYTES}",
+            zenoh.handlers.FifoChannel(_MAX_REPLIES),
+            target=zenoh.QueryTarget.BEST_MATCHING,
+            consolidation=zenoh.ConsolidationMode.NONE,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+            # Several share the link.
+            timeout=self._patience.share * _AHEAD,
+            cancellation_token=self._token,
+        )
+        self._answers.append(Answer(replies))
+
+    def _cancel(self) -> None:
+        token, self._token = self._token, None
+        self._answers.clear()
+        if token is not None:
+            token.cancel()
+
+    def _step(self) -> None:
+        """Take one reply, or ask again."""
+        receiver = self._receiver
+        if not self._answers:
+            self._ask(receiver.next)
+        answer = self._answers[0]
+        reply = answer.next(self._patience.share)
+        if reply is None or reply.ok is None:
+            ended = answer.replies.end
+            if ended == "completed" and reply is None and receiver.next >= self._stop:
+                return  # an empty range, and it is there
+            said = "" if reply is None else _refused(reply.err)
+            self._cancel()
+            self._patience.wait(f"{self._view.id}: {_reason(ended, said)}", self._shard, receiver.next)
+            return
+        self._patience.progress()
+        sample = reply.ok
+        receiver.take(sample.attachment or zenoh.ZBytes(), sample.payload)
+        if answer.until is not None and receiver.next >= answer.until:
+            self._answers.popleft()
+            if not self._answers and receiver.next < self._stop:
+                self._ask(receiver.next)
+        while 0 < len(self._answers) < _AHEAD:
+            last = self._answers[-1]
+            last.look()
+            if last.until is None or last.until >= self._stop:
+                break
+            self._ask(last.until)
+
+
+def connect(
+    id: str | None = None,
+    *,
+    session: zenoh.Session | None = None,
+    config: zenoh.Config | Mapping[str, Any] | None = None,
+    timeout: float = 30.0,
+) -> RemoteSpool:
+    """Look at a spool through a range server (:func:`serve`, ``Spooler(serve=True)``).
+
+    Everything is as with :func:`open`, errors too: blocks are verified where they arrive. What is not
+    answered is asked again, from where it had stopped.
+
+    Args:
+        id: Which spool; ``None`` for the only one that is served.
+        session: Where to ask; by default a session of its own is opened.
+        config: What that session is opened with.
+        timeout: Seconds without any progress after which reading gives up.
+
+    Raises:
+        SpoolUnreachable: Nobody answers.
+        SpoolMismatch: Several are served, and ``id`` is not given.
+    """
+    return RemoteSpool(id, session=session, config=config, timeout=timeout)

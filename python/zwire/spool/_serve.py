@@ -1,0 +1,308 @@
+"""A range server: whoever has a spool's files answers for those who have not, over zwire itself.
+
+It answers on ``@zwire/spool/<id>`` what the spool is and what is in it, and on ``@zwire/spool/<id>/<shard>``
+ranges of offsets, with one reply for each block: its octets as they are in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from zwire import zenoh
+from zwire._zwire import SpoolServer, SpoolView
+from zwire.errors import ConfigError, SpoolError, TimedOut, UsageError, ZwireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+__all__ = ["RangeServer", "serve"]
+
+_log = logging.getLogger("zwire.spool")
+
+ROOT = "@zwire/spool"
+"""What the keys of range servers begin with."""
+
+GAPS = "gaps"
+"""Stands for the log of gaps, where shards have numbers."""
+
+# Questions that wait for a thread. Those beyond are not answered, and whoever asked asks again.
+_WAITING = 256
+
+# Of a question: offsets of 1024 shards, twice.
+_MAX_PAYLOAD = 256 << 10
+
+# Ranges that a plan may be cut into.
+_MAX_PARTS = 1 << 16
+
+# Names of consumers that come over the network; each is a file, and keeps rows from being deleted.
+_MAX_CONSUMERS = 1024
+
+# Seconds: between two looks whether it is over; after which files that nobody asks for are let go; for
+# which closing waits for answers that are on their way.
+_TICK, _REST, _LEAVE = 0.5, 5.0, 10.0
+
+_MOST = (1 << 63) - 1
+
+
+class RangeServer:
+    """Answers for a spool, from its creation until :meth:`close`. A context manager.
+
+    It reads as every reader does: without a lock, up to what is published, also while somebody else writes.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        session: zenoh.Session | None = None,
+        config: zenoh.Config | Mapping[str, Any] | None = None,
+        commits: bool = True,
+        threads: int = 4,
+    ) -> None:
+        """Open the spool, and declare what is answered; see :func:`serve`."""
+        if threads < 1:
+            raise ConfigError("threads: there has to be one", path="threads")
+        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self._view = SpoolView(self.path)
+        self._server = SpoolServer(self.path)
+        self._commits = commits
+        self._closing = threading.Event()
+        self._asked = time.monotonic()
+        self._own = session is None
+        self._session = zenoh.open(zenoh.Config(config)) if session is None else session
+        self._threads: list[threading.Thread] = []
+        self._queryables: list[Any] = []
+        key = f"{ROOT}/{self._view.id}"
+        try:
+            for name, expression, answer, count in (
+                ("about", key, self._about, 1),
+                ("range", f"{key}/*", self._range, threads),
+            ):
+                channel: Any = zenoh.handlers.Channel(_WAITING, full="drop_newest")
+                queryable = self._session.declare_queryable(expression, channel, complete=True)
+                self._queryables.append(queryable)
+                for number in range(count):
+                    thread = threading.Thread(
+                        target=self._run,
+                        args=(queryable.handler, answer),
+                        name=f"zwire-serve-{name}-{number}",
+                        daemon=True,
+                    )
+                    thread.start()
+                    self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show the folder and the id."""
+        return f"RangeServer({self.path!r}, id={self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """Which spool it is: 32 hexadecimal digits."""
+        return self._view.id
+
+    @property
+    def session(self) -> zenoh.Session:
+        """Where it answers."""
+        return self._session
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until the neighbours know of it.
+
+        Raises:
+            TimedOut: They do not within ``timeout`` seconds.
+        """
+        for queryable in self._queryables:
+            queryable.wait_ready(timeout)
+
+    def close(self) -> None:
+        """Answer nothing more; only the first time. Answers that are on their way have ten seconds."""
+        self._closing.set()
+        queryables, self._queryables = self._queryables, []
+        for queryable in queryables:
+            queryable.__exit__(None, None, None)
+        end = time.monotonic() + _LEAVE
+        threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        self._server.rest()
+        if self._own:
+            self._session.close()
+
+    def _run(self, handler: Any, answer: Callable[[zenoh.Query], None]) -> None:  # noqa: ANN401
+        while not self._closing.is_set():
+            try:
+                query = handler.recv(_TICK)
+            except TimedOut:
+                if time.monotonic() - self._asked > _REST:
+                    self._server.rest()
+                continue
+            except UsageError:
+                return  # the session is closed
+            self._asked = time.monotonic()
+            with query:
+                self._one(query, answer)
+            # The next one may come in an hour, and this one has buffers.
+            del query
+
+    def _one(self, query: zenoh.Query, answer: Callable[[zenoh.Query], None]) -> None:
+        """Answer, or say why not."""
+        try:
+            try:
+                answer(query)
+            except SpoolError as error:
+                query.reply_err(json.dumps(_shown(error)), encoding=zenoh.Encoding.APPLICATION_JSON)
+            except (ValueError, RecursionError) as error:
+                said = {"error": "SpoolError", "message": f"spool {self.id}: {error}"}
+                query.reply_err(json.dumps(said), encoding=zenoh.Encoding.APPLICATION_JSON)
+        except ZwireError as error:
+            # Whoever asked has gone, or this session has.
+            _log.debug("spool %s: an answer was not sent: %s", self.id, error)
+
+    def _range(self, query: zenoh.Query) -> None:
+        """Answer with blocks."""
+        key = str(query.key_expr)
+        shard = key.rpartition("/")[2]
+        asked = query.parameters
+        number = None if shard == GAPS else _number("shard", shard, self._view.shard_count - 1)
+        start = _number("from", asked.get("from"))
+        stop = _number("to", asked.get("to"))
+        most = _number("max", asked.get("max"))
+        blocks = self._server.answer(number, start, stop, most)
+        for label, block in blocks:
+            if self._closing.is_set():
+                return
+            query.reply(key, block, attachment=label)
+
+    def _about(self, query: zenoh.Query) -> None:
+        """Answer what there is."""
+        asked = query.parameters
+        given: Any = {}
+        if query.payload is not None:
+            if len(query.payload) > _MAX_PAYLOAD:
+                raise ValueError(f"a question of {len(query.payload)} bytes")
+            given = json.loads(query.payload.to_bytes())
+            if not isinstance(given, dict):
+                raise ValueError("a question that is no JSON object")
+        name = asked.get("do", "about")
+        view = self._view
+        found: dict[str, Any]
+        if name == "about":
+            found = {
+                "v": 1,
+                "table": view.table,
+                "columns": view.columns,
+                "shards": view.shard_count,
+                "shard_keys": view.shard_keys,
+                "created": view.created,
+            }
+        elif name == "marks":
+            found = {"marks": view.marks()}
+        elif name == "at":
+            found = {"offsets": view.at(_number("at", given.get("at"), least=-_MOST))}
+        elif name == "received":
+            shard = _number("shard", given.get("shard"), self._view.shard_count - 1)
+            found = {"received": view.received(shard, _number("offset", given.get("offset")))}
+        elif name == "walk":
+            found = {
+                "offsets": view.walk(
+                    self._offsets(given, "start"),
+                    self._offsets(given, "end"),
+                    _optional("rows", given.get("rows")),
+                    _optional("bytes", given.get("bytes")),
+                )
+            }
+        elif name == "split":
+            parts = _number("parts", given.get("parts"), _MAX_PARTS)
+            found = {"ranges": view.split(self._offsets(given, "start"), self._offsets(given, "end"), parts)}
+        elif name == "commit":
+            self._commit(given)
+            found = {}
+        elif name == "consumers":
+            found = {"consumers": view.consumers()}
+        else:
+            raise ValueError(f"nobody knows how to {str(name)[:100]!r}")
+        said = json.dumps({"spool": view.id, **found})
+        query.reply(f"{ROOT}/{view.id}", said, encoding=zenoh.Encoding.APPLICATION_JSON)
+
+    def _commit(self, given: Mapping[str, Any]) -> None:
+        name = given.get("consumer")
+        if not isinstance(name, str) or not name:
+            raise ValueError("consumer: there is none")
+        if not self._commits:
+            raise ValueError("this range server takes no commits")
+        known = self._view.consumers()
+        if name not in known and len(known) >= _MAX_CONSUMERS:
+            raise ValueError(f"there are {len(known)} consumers already")
+        self._view.commit(name, self._offsets(given, "offsets"), round(time.time() * 1_000_000))
+
+    def _offsets(self, given: Mapping[str, Any], name: str) -> dict[int, int]:
+        found = given.get(name)
+        if not isinstance(found, dict):
+            raise ValueError(f"{name}: expected offsets by shard")  # noqa: TRY004 - not of a program
+        last = self._view.shard_count - 1
+        return {
+            _number("shard", shard, last): _number(f"{name}: shard {shard!r}", offset)
+            for shard, offset in found.items()
+        }
+
+
+def _number(name: str, given: object, most: int = _MOST, least: int = 0) -> int:
+    """Give a number that is one."""
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 20:
+        given = int(given)
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        shown = repr(given)
+        raise ValueError(f"{name[:100]}: expected a number of {least} to {most}, not {shown[:100]}")
+    return given
+
+
+def _optional(name: str, given: object) -> int | None:
+    return None if given is None else _number(name, given)
+
+
+def _shown(error: SpoolError) -> dict[str, Any]:
+    """An error as whoever asked makes it again."""
+    found = {"error": type(error).__name__, "message": str(error)}
+    found.update({name: getattr(error, name) for name in error._fields})
+    return found
+
+
+def serve(
+    path: str | os.PathLike[str],
+    *,
+    session: zenoh.Session | None = None,
+    config: zenoh.Config | Mapping[str, Any] | None = None,
+    commits: bool = True,
+    threads: int = 4,
+) -> RangeServer:
+    """Answer for the spool in a folder, also one that somebody else writes; for :func:`connect`.
+
+    Args:
+        path: The folder.
+        session: Where it answers; by default a session of its own is opened.
+        config: What that session is opened with.
+        commits: Whether readers may say over the network how far they have come; this needs a folder that
+            can be written.
+        threads: How many ranges are answered at once.
+
+    Raises:
+        SpoolError: There is no spool, or it cannot be read.
+    """
+    return RangeServer(path, session=session, config=config, commits=commits, threads=threads)
