@@ -94,6 +94,7 @@ mod _zwire {
         parameters::PyParameters,
         pending::{Pending, Stopper, without_waiting},
         publisher::{MatchingListener, MatchingStatus, Publisher},
+        put_batch::{PutSummary, put_batch},
         querier::Querier,
         queryable::{Query, Queryable, end_query},
         reply::{CancellationToken, Reply, ReplyError},
