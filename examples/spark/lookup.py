@@ -16,7 +16,7 @@ import zwire.spark
 from zwire import zenoh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -41,7 +41,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 @contextmanager
-def warehouse(endpoint: str) -> Iterator[None]:
+def warehouse(endpoint: str) -> Generator[None]:
     """Answer below ``stock/``: articles 0 to 89 are known, every tenth one of them cannot be counted now."""
 
     def answer(query: zenoh.Query) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zwire import zenoh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 QUIET = {"scouting/multicast/enabled": False}
 MORNING = datetime(2026, 11, 22, 8, tzinfo=UTC)
@@ -20,7 +20,7 @@ SECONDS = 30.0
 
 
 @contextmanager
-def hub(endpoint: str | None = None, tap: str | None = None) -> Iterator[str]:
+def hub(endpoint: str | None = None, tap: str | None = None) -> Generator[str]:
     """Give the endpoint of a hub: that one, or one of our own on a free port, which ends with the block.
 
     Args:

@@ -47,10 +47,10 @@ def talk(spool: str, count: int) -> list[tuple[int, str]]:
     with ExitStack() as running:
         nodes: list[zre.Node] = []
         for number in range(count):
-            known = [node.endpoint for node in nodes]
+            known = [node.endpoint for node in nodes if node.endpoint]
             config = {**QUIET, "peers": known, "log_traffic": True}
             nodes.append(running.enter_context(zre.Node(f"robot-{number}", config)))
-        endpoints = [node.endpoint for node in nodes]
+        endpoints = [node.endpoint or "" for node in nodes]
         # Its node tells the others where to log. Elsewhere: `zwire spool keep --dir DIR --zre-log`.
         keeper = running.enter_context(
             ZreLogSpooler(spool, bind="tcp://127.0.0.1:*", config={**QUIET, "peers": endpoints})
