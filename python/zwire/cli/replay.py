@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zwire import recording, zenoh
 from zwire.cli import _options, _progress
 from zwire.errors import RecordingError, TimedOut
+from zwire.recording._play import PLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,17 +113,18 @@ def run(args: argparse.Namespace) -> int:
         found = recording.read(
             *args.sources,
             format=args.format,
+            columns=PLAYED,
             keys=args.keys,
             start=args.start,
             stop=args.stop,
             link=args.link,
         )
     except ImportError as error:
-        return _refuse(str(error), 1)
+        return _options.refuse("replay", str(error), 1)
     except RecordingError:
         raise
     except ValueError as error:
-        return _refuse(str(error), 2)
+        return _options.refuse("replay", str(error), 2)
     state = _State(found, args.loop)
     with _options.stop_signals():
         try:
@@ -131,10 +133,10 @@ def run(args: argparse.Namespace) -> int:
                 session.flush(timeout=_PATIENCE)
         except TimedOut as error:
             if state.done is None and args.wait_for_subscribers is not None:
-                return _refuse(str(error), 3)
+                return _options.refuse("replay", str(error), 3)
             raise
         except ImportError as error:
-            return _refuse(str(error), 1)
+            return _options.refuse("replay", str(error), 1)
         finally:
             if state.done is not None:
                 _options.say(_summary(state.done))
@@ -199,11 +201,6 @@ def _summary(done: recording.Replayed) -> str:
     late = f", late by {done.late * 1000:.1f} ms at most" if done.late else ""
     lost = f"; {done.unsent:,} of them went nowhere: there was no link" if done.unsent else ""
     return f"published {done.rows:,} samples, {done.bytes:,} bytes in {done.seconds:.3f} s{late}{lost}"
-
-
-def _refuse(problem: str, code: int) -> int:
-    _options.say(f"zwire replay: {problem}")
-    return code
 
 
 def _key(text: str) -> str:

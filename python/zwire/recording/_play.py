@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from zwire.recording._keys import Remap
     from zwire.spark._keys import KeyFilter
 
-__all__ = ["Due", "Player", "Ready", "prepared"]
+__all__ = ["PLAYED", "Due", "Player", "Ready", "prepared"]
 
 TICK = 0.001
 """Seconds: rows that are due within it go together, so that a batch of puts is worth its call."""
 
-_COLUMNS = (
+PLAYED = (
     "key",
     "payload",
     "kind",
@@ -34,6 +34,7 @@ _COLUMNS = (
     "express",
     "recv_ts",
 )
+"""Columns that a replay looks at; a recording that has just these need not be converted for it."""
 
 
 class Ready(NamedTuple):
@@ -63,7 +64,7 @@ def prepared(
         rounds += 1
         last: int | None = None
         for given in batches:
-            batch = conform(given, columns=_COLUMNS)
+            batch = conform(given, columns=PLAYED)
             if keys is not None:
                 batch = batch.filter(keys.mask(batch.column("key")))
             if not batch.num_rows:

@@ -14,6 +14,7 @@ from zwire.recording._keys import Remap
 from zwire.recording._play import Due, Player, prepared
 from zwire.recording._rows import arrow
 from zwire.spark._keys import KeyFilter, unique
+from zwire.spark._pace import payload_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -185,11 +186,9 @@ class _Run:
         )
 
     def _count(self, batch: pa.RecordBatch, late: float) -> None:
-        import pyarrow.compute as pc
-
-        size = pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0
         done = self.done
-        self.done = done._replace(rows=done.rows + batch.num_rows, bytes=done.bytes + size, late=late)
+        size = done.bytes + payload_bytes(batch)
+        self.done = done._replace(rows=done.rows + batch.num_rows, bytes=size, late=late)
 
     def tell(self, player: Player, now: float) -> None:
         """Say how far it is."""
