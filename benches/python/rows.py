@@ -30,7 +30,7 @@ class Row:
     theirs: list[Trial] = field(default_factory=list)
     # The ratio that we want: at least, or at most where less is better; `None` where nothing was promised.
     target: float | None = None
-    # Where the target is a number of its own and not a ratio.
+    # A target that is a number of its own and not a ratio; where both are given, both have to be met.
     floor: float | None = None
     less_is_better: bool = False
     note: str = ""
@@ -68,12 +68,11 @@ class Row:
             return "skipped"
         if not judged:
             return "ran"
-        reached, wanted = (
-            (self.our_value, self.floor) if self.floor is not None else (self.ratio, self.target)
-        )
-        if wanted is None or reached is None:
+        bounds = [(self.our_value, self.floor), (self.ratio, self.target)]
+        judged_by = [(a, b) for a, b in bounds if a is not None and b is not None]
+        if not judged_by:
             return "-"
-        return "met" if (reached <= wanted if self.less_is_better else reached >= wanted) else "MISSED"
+        return "met" if all(a <= b if self.less_is_better else a >= b for a, b in judged_by) else "MISSED"
 
     def as_json(self, judged: bool) -> dict[str, Any]:
         out = asdict(self)
@@ -85,7 +84,7 @@ class Row:
 def _number(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    scaled = {"MB/s": value / 1e6, "ns": value * 1e9, "µs": value * 1e6}.get(unit, value)
+    scaled = {"MB/s": value / 1e6, "ns": value * 1e9, "µs": value * 1e6, "ms": value * 1e3}.get(unit, value)
     if unit.endswith("/s") and unit != "MB/s":
         if scaled >= 1e6:
             return f"{scaled / 1e6:.2f} M{unit}"
@@ -97,9 +96,9 @@ def _number(value: float | None, unit: str) -> str:
 
 def _target(row: Row) -> str:
     sign = "≤" if row.less_is_better else "≥"
-    if row.floor is not None:
-        return f"{sign} {_number(row.floor, row.unit)}"
-    return f"{sign} {row.target:g}x" if row.target is not None else ""
+    number = "" if row.floor is None else f"{sign} {_number(row.floor, row.unit)}"
+    ratio = "" if row.target is None else f"{sign} {row.target:g}x"
+    return ", ".join(filter(None, (number, ratio)))
 
 
 def _cells(row: Row, judged: bool) -> list[str]:

@@ -7,7 +7,10 @@ The ceiling of a helper is the same job with a function that counts the rows and
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import subprocess
+import sys
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +30,14 @@ ROUNDS = 3
 SIZE = 64
 # So often is the capture of zenoh-bulk, 100,011 rows, in each of two files.
 COPIES = 8
+# Jobs that read the spool.
+STREAMED = ("kept", "followed", "stored")
 # A JVM, a session and the first Python worker, on a machine that is busy with other things.
 START_SECONDS, JOB_SECONDS = 120.0, 120.0
 
 
-def _why_not() -> str:
+def why_not() -> str:
+    """Why there can be no rows of Spark here; empty if there can."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed"
     if shutil.which("java") is None:
@@ -66,21 +72,33 @@ def measure(plan: Plan) -> Iterator[Row]:
             "row/s",
             "a source that gives the same batches",
             floor=2e6,
+            target=0.6,
         ),
         "followed": Row(
             AREA, "the same as a stream to noop", "row/s", "a source that gives the same batches", floor=1.5e6
         ),
+        "stored": Row(
+            AREA,
+            "the same as a stream to Parquet",
+            "row/s",
+            "a source that gives the same batches",
+            floor=0.8e6,
+        ),
     }
+    start = [
+        Row(AREA, "a worker opens its session, warm", "ms", "-", less_is_better=True, floor=0.005),
+        Row(AREA, "a worker imports zwire.spark", "ms", "-", less_is_better=True, floor=0.005),
+    ]
     chosen = {name: row for name, row in table.items() if plan.wants(row)}
-    if not chosen:
+    if not chosen and not plan.wants(*start):
         return
-    why = _why_not()
+    why = why_not()
     if plan.smoke and plan.only is None:
         why = "a JVM takes longer than a smoke run; --smoke --only spark has it"
     if why:
-        for row in chosen.values():
+        for row in (*chosen.values(), *plan.chosen(start)):
             row.skipped = why
-        yield from chosen.values()
+            yield row
         return
     count = 20_000 if plan.smoke else 1_000_000
     asked = 500 if plan.smoke else 20_000
@@ -99,15 +117,35 @@ def measure(plan: Plan) -> Iterator[Row]:
             for index in range(1 + (1 if plan.smoke else min(ROUNDS, plan.rounds))):
                 progress(f"{AREA} round {index}" if index else f"{AREA}: first jobs, which do not count")
                 for name, row in chosen.items():
-                    rows = {"get": asked, "pcap": driver.call("captured")}.get(name, count)
+                    rows = {
+                        "get": asked,
+                        "pcap": driver.call("captured"),
+                        **dict.fromkeys(STREAMED, driver.call("kept_rows")),
+                    }.get(name, count)
                     ceiling, trial = _round(name, driver, hub, taker, rows)
                     if index:
                         row.theirs.append(ceiling)
                         row.ours.append(trial)
+            start[0].ours += map(Trial, driver.call("opening", 2 if plan.smoke else 50))
+            start[1].ours += [Trial(_imported()) for _ in range(1 if plan.smoke else 5)]
     for name in chosen.keys() & {"put", "sink", "sink_marked"}:
         row = chosen[name]
         row.note = f"{median(row.ratios()):.2f} of the ceiling; every row counted at the hub"
-    yield from chosen.values()
+    yield from (*chosen.values(), *plan.chosen(start))
+
+
+def _imported() -> float:
+    """Seconds of the import in a process in which Spark's worker has been imported already."""
+    program = (
+        "import time, pyspark.worker; begin = time.perf_counter(); import zwire.spark; "
+        "print(time.perf_counter() - begin)"
+    )
+    # As a user has it, who compiles a module once.
+    cached = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, timeout=START_SECONDS, env=cached
+    )
+    return float(done.stdout)
 
 
 def _job(driver: Child, name: str) -> dict[str, Any]:
@@ -126,10 +164,6 @@ def _round(name: str, driver: Child, hub: Child, taker: Child, count: int) -> tu
     else:
         done = _job(driver, name)
     came = hub.call("stat", "node.pushes_in") - before
-    if (
-        done["rows"] != count
-        or done["dropped"]
-        or (came != count and name not in ("get", "pcap", "kept", "followed"))
-    ):
+    if done["rows"] != count or done["dropped"] or (came != count and name not in ("get", "pcap", *STREAMED)):
         raise ChildError(f"{name} of {count} rows: {done}, {came} at the hub")
     return Trial(ceiling["rows"] / ceiling["seconds"]), Trial(count / done["seconds"])

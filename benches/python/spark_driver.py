@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEYS = 100
+# So many times the rows of the other jobs are in the spool: what a job costs in any case is not its rate.
+KEPT = 4
 COLUMNS = "ts,key,payload"
 
 
@@ -68,10 +70,28 @@ def counting_source() -> type[Any]:
     return Source
 
 
+class Opening:
+    """Opens the session of a worker and closes it, again and again."""
+
+    def __init__(self, hub: str, times: int) -> None:
+        self.hub, self.times = hub, times
+
+    def __call__(self, _: Iterator[Any]) -> Iterator[list[float]]:
+        from zwire.spark import close_sessions, session
+
+        taken = []
+        for _ in range(1 + self.times):
+            begin = time.perf_counter()
+            session(self.hub)
+            taken.append(time.perf_counter() - begin)
+            close_sessions()
+        yield taken[1:]
+
+
 class Driver:
     """A Spark session on two cores, and the jobs that are measured."""
 
-    def __init__(self, hub: str) -> None:
+    def __init__(self, hub: str, *, sockets: bool = True, memory: str = "2g") -> None:
         from pyspark.sql import SparkSession
 
         self.hub = hub
@@ -87,12 +107,14 @@ class Driver:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": memory,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.log.level": "ERROR",
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={self._quiet().as_uri()}",
-            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.python.unix.domain.socket.enabled": str(sockets).lower(),
+            # Those of each batch are counted together at the end.
+            "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.sql.warehouse.dir": self.scratch.name,
             "spark.local.dir": self.scratch.name,
         }.items():
@@ -140,7 +162,7 @@ class Driver:
         for made in (self.frame, self.asked, self.tuples, self.batches):
             made.count()
         self._prepare_captures(copies)
-        self._prepare_spool(rows, size)
+        self._prepare_spool(KEPT * rows, size)
 
     def _prepare_captures(self, copies: int) -> None:
         """Write captures, and a source that gives what is in them without having to decode it."""
@@ -168,6 +190,7 @@ class Driver:
 
         from zwire import spool
 
+        self.kept_count = rows
         folder, path = Path(self.scratch.name) / "spool", Path(self.scratch.name) / "spooled.arrow"
         piece = 10_000
         keys = [f"fleet/{row % KEYS:03}/status" for row in range(piece)]
@@ -188,6 +211,15 @@ class Driver:
         """How many rows the captures hold."""
         return self.captured_rows
 
+    def kept_rows(self) -> int:
+        """How many rows the spool holds."""
+        return self.kept_count
+
+    def opening(self, times: int) -> list[float]:
+        """Seconds in which a worker that has done so before opens its session."""
+        one = self.spark.sparkContext.parallelize([0], 1)
+        return list(*one.mapPartitions(Opening(self.hub, times)).collect())
+
     def _pcap_ceiling(self) -> tuple[int, int]:
         return _read(self.prepared), 0
 
@@ -202,13 +234,31 @@ class Driver:
 
     def _followed_ceiling(self) -> tuple[int, int]:
         self.spooled.write.format("noop").mode("overwrite").save()
-        return self.rows, 0
+        return self.kept_count, 0
 
     def _followed(self) -> tuple[int, int, float]:
-        stream = self.spark.readStream.format("zwire").option("spool", self.spool)
-        sink = stream.option("startingOffsets", "earliest").load().writeStream.format("noop")
+        return self._follow("noop")
+
+    def _stored_ceiling(self) -> tuple[int, int]:
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
+            self.spooled.write.parquet(f"{folder}/out")
+        return self.kept_count, 0
+
+    def _stored(self) -> tuple[int, int, float]:
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
+            done = self._follow("parquet", path=f"{folder}/out")
+            # What was written is what Spark reads of it.
+            return self.spark.read.parquet(f"{folder}/out").count(), *done[1:]
+
+    def stream(self, folder: str, **options: str) -> Any:
+        """Give the rows of a spool as a stream, from the first one on."""
+        stream = self.spark.readStream.format("zwire").option("spool", folder)
+        return stream.option("startingOffsets", "earliest").options(**options).load()
+
+    def _follow(self, sink: str, **options: str) -> tuple[int, int, float]:
         checkpoint = tempfile.mkdtemp(dir=self.scratch.name)
-        query = sink.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
+        writer = self.stream(self.spool).writeStream.format(sink).options(**options)
+        query = writer.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
         query.awaitTermination(60)
         done = [each for each in query.recentProgress if each["numInputRows"]]
         # Of the batches: a query is started once and runs for months.

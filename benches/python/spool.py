@@ -15,7 +15,8 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from python.children import Child, ChildError, children, free_port
 from python.plan import KIB, NAMES, interleaved, progress
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 AREA = "spool"
 KEY = "bench/spool"
 # Messages of a trial, by size: about half a second's worth.
-COUNTS = {64: 600_000, KIB: 200_000, 64 * KIB: 6_000}
+COUNTS = {64: 1_000_000, KIB: 400_000, 64 * KIB: 20_000}
 BATCH = 4096
 # How long a trial may take.
 PATIENCE = 30.0
@@ -104,15 +105,15 @@ class Keeper:
             shutil.rmtree(self.folder)
             self.folder = ""
 
-    def append(self, size: int, count: int) -> float:
-        """Append as many octets to a file, a mebibyte at a time; the seconds."""
+    def append(self, size: int, count: int) -> tuple[float, float]:
+        """Append as many octets to a file, a mebibyte at a time; the seconds, and those of the processor."""
         block, left = os.urandom(1 << 20), size * count
         with tempfile.TemporaryDirectory(prefix="zwire-bench-") as folder:
-            begin = time.perf_counter()
+            used, begin = time.process_time(), time.perf_counter()
             with Path(folder, "file").open("wb", buffering=0) as file:
                 while left > 0:
                     left -= file.write(block[: min(left, len(block))])
-            return time.perf_counter() - begin
+            return time.perf_counter() - begin, time.process_time() - used
 
     def read(self, columns: list[str] | None) -> float:
         """Read the whole spool into Arrow; the seconds."""
@@ -127,15 +128,17 @@ class Keeper:
 
 def measure(plan: Plan) -> Iterator[Row]:
     """The rows of this area."""
-    without = "the same without a spool"
+    without, slower = "the same without a spool", "the slower of append and no spool"
     for size, whole in COUNTS.items():
         name = NAMES[size]
         ingest = Row(AREA, f"into a spool, {name}", "msg/s", without, floor=1e6 if size == 64 else None)
         raw = Row(AREA, f"the same in octets, {name}", "MB/s", "append to a file")
         raw.target = 0.7 if size == 64 * KIB else None
+        bound = Row(AREA, f"the same in octets, {name}, to its bound", "MB/s", slower)
+        bound.target = 0.7 if size == 64 * KIB else None
         read = Row(AREA, f"out of a spool, all columns, {name}", "row/s", "-")
         read.floor = 2e6 if size == 64 else None
-        if not plan.wants(ingest, raw, read):
+        if not plan.wants(ingest, raw, bound, read):
             continue
         progress(f"{AREA} {name}")
         count = whole // 20 if plan.smoke else whole
@@ -143,23 +146,54 @@ def measure(plan: Plan) -> Iterator[Row]:
         keeper = Child("keeper", Keeper, endpoint)
         with children(keeper), children(Child("publisher", Publisher, endpoint)) as (publisher,):
             sides = [partial(_trial, keeper, publisher, count, size, kept=kept) for kept in (True, False)]
+            spent = []
             for ours, theirs in interleaved(plan.rounds, sides):
-                ingest.ours.append(ours[0])
-                ingest.theirs.append(theirs[0])
-                read.ours.append(Trial(count / ours[1]))
-                raw.ours.append(Trial(ours[0].value * size))
-                raw.theirs.append(Trial(size * count / keeper.call("append", size, count)))
-        yield from plan.chosen([ingest, raw, read])
+                ingest.ours.append(ours.came)
+                ingest.theirs.append(theirs.came)
+                read.ours.append(Trial(count / ours.reading))
+                seconds, appending = keeper.call("append", size, count)
+                octets, append = ours.came.value * size, size * count / seconds
+                raw.ours.append(Trial(octets))
+                raw.theirs.append(Trial(append))
+                bound.ours.append(Trial(octets))
+                bound.theirs.append(Trial(min(append, theirs.came.value * size)))
+                spent.append([cpu / (size * count) for cpu in (theirs.sending, theirs.receiving, appending)])
+        if size == 64 * KIB:
+            bound.note = _share(spent)
+        yield from plan.chosen([ingest, raw, bound, read])
 
 
-def _trial(keeper: Child, publisher: Child, count: int, size: int, *, kept: bool) -> tuple[Trial, float]:
-    """Messages per second, and the seconds that reading them took."""
+def _share(spent: list[list[float]]) -> str:
+    """What all cores could do at most if they did nothing but send, receive and append."""
+    sending, receiving, appending = (median(each) * 1e9 for each in zip(*spent, strict=True))
+    cores, whole = os.cpu_count() or 1, sending + receiving + appending
+    return (
+        f"a gigabyte takes {sending:.2f} s of processor to send, {receiving:.2f} to receive and"
+        f" {appending:.2f} to append: {cores} cores that never wait do {cores / whole:.1f} GB/s, and an"
+        f" append alone {1 / appending:.1f}"
+    )
+
+
+class Done(NamedTuple):
+    """What a trial has shown."""
+
+    came: Trial
+    """Messages per second."""
+    reading: float
+    """Seconds that it took to read them again."""
+    sending: float
+    """Processor seconds of the publisher."""
+    receiving: float
+    """And of the other side."""
+
+
+def _trial(keeper: Child, publisher: Child, count: int, size: int, *, kept: bool) -> Done:
     keeper.call("begin", kept)
-    begin = time.perf_counter()
+    before, begin = publisher.cpu(), time.perf_counter()
     keeper.send("wait", count)
     publisher.call("publish", count, size)
     cpu = keeper.result(PATIENCE)
     seconds = time.perf_counter() - begin
     reading = keeper.call("read", None) if kept else 0.0
     keeper.call("end")
-    return Trial(count / seconds, cpu / count), reading
+    return Done(Trial(count / seconds, cpu / count), reading, publisher.cpu() - before, cpu)
