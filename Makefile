@@ -191,6 +191,10 @@ deny: $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION)
 bench: check-tools ext ## One table: each row a ratio to a peer, measured in one run
 	$(BIN)/python benches/run.py
 
+.PHONY: bench-long
+bench-long: check-tools ext ## What takes minutes: latency through Spark, memory over 50 million rows
+	$(BIN)/python benches/run.py --long
+
 .PHONY: bench-smoke
 bench-smoke: ext
 	$(BIN)/python benches/run.py --smoke

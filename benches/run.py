@@ -38,6 +38,8 @@ AREAS = [
     "spool",
     "spark",
 ]
+# Minutes each: only with --long, or if --only asks for them.
+LONG_AREAS = ["latency", "steady"]
 
 
 def _version(package: str) -> str:
@@ -57,6 +59,7 @@ def main() -> int:
     parser.add_argument(
         "--only", metavar="PATTERN", help="rows whose area and name match, such as 'pubsub 8 B'"
     )
+    parser.add_argument("--long", action="store_true", help="what takes minutes, and nothing else")
     parser.add_argument("--link", metavar="KINDS", help="kinds in the area links, such as 'udp,quic'")
     parser.add_argument("--seconds", type=float, help="length of one trial (default 0.5)")
     parser.add_argument("--rounds", type=int, help="trials per side (default 5)")
@@ -77,7 +80,8 @@ def main() -> int:
     )
     began = time.monotonic()
     rows: list[Row] = []
-    for area in AREAS:
+    areas = LONG_AREAS if args.long else [*AREAS, *(LONG_AREAS if args.only else [])]
+    for area in areas:
         try:
             for row in importlib.import_module(f"python.{area}").measure(plan):
                 rows.append(row)  # noqa: PERF402 what was measured before a failure stays

@@ -42,9 +42,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _serve(pipe: Connection, make: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _serve(pipe: Connection, make: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> None:
     try:
-        target = make(*args)
+        target = make(*args, **named)
     except BaseException:  # noqa: BLE001 the parent has to hear of it whatever it is
         pipe.send(("error", traceback.format_exc()))
         return
@@ -64,13 +64,20 @@ def _serve(pipe: Connection, make: Callable[..., Any], args: tuple[Any, ...]) ->
 class Child:
     """An object in a process of its own."""
 
-    def __init__(self, name: str, make: Callable[..., Any], *args: Any) -> None:
+    def __init__(self, name: str, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         self.name, self.start_seconds = name, START_SECONDS
         self._pipe, theirs = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=_serve, args=(theirs, make, args), name=name, daemon=True)
+        self._process = SPAWN.Process(
+            target=_serve, args=(theirs, make, args, kwargs), name=name, daemon=True
+        )
         self._process.start()
         theirs.close()
         self._wanted = "start"
+
+    @property
+    def process(self) -> int:
+        """The number of its process."""
+        return self._process.pid or 0
 
     def ready(self) -> None:
         """Wait until the object is made."""
