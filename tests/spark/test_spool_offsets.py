@@ -12,7 +12,7 @@ import pytest
 
 import zwire.spark as zs
 from zwire import spool
-from zwire.errors import ConfigError, OffsetOutOfRange, SpoolError, SpoolMismatch
+from zwire.errors import ConfigError, OffsetOutOfRange, SpoolCorrupt, SpoolError, SpoolMismatch
 from zwire.spark.sources import _stream
 from zwire.spark.sources._logs import Part, Span
 from zwire.spark.sources._offsets import Position
@@ -434,17 +434,28 @@ def test_a_task_says_where_it_looked_in_vain(tmp_path):
         list(reader.read(part))
 
 
-def test_damage_is_raised_whatever_may_be_lost(tmp_path):
-    fill(tmp_path, 100, shards=1)
-    reader = follow(tmp_path, failOnDataLoss="false")
-    start = reader.initialOffset()
-    end = step(reader, start)
+def test_of_damage_only_the_block_is_lost_if_that_is_allowed(tmp_path, caplog):
+    with spool.Appender(tmp_path) as appender:
+        for first in range(0, 100, 10):
+            append(appender, 10, first)
+    strict, lenient = follow(tmp_path), follow(tmp_path, failOnDataLoss="false")
+    start = strict.initialOffset()
+    end = step(strict, start)
     (file,) = (tmp_path / "0").glob("*.arrow")
     octets = bytearray(file.read_bytes())
     octets[len(octets) // 2] ^= 1
     file.write_bytes(octets)
-    with pytest.raises(SpoolError, match=r"shard 0, offset \d+"):
-        read(reader, start, end)
+    with pytest.raises(SpoolCorrupt, match=r"shard 0, offset \d+: .*reading resumes at offset \d+") as caught:
+        read(strict, start, end)
+    lost = range(caught.value.offset, caught.value.resumes)
+    assert len(lost) == 10
+    lenient.initialOffset()
+    assert numbers(read(lenient, start, end)) == [number for number in range(100) if number not in lost]
+    assert "what cannot be read is left out" in caplog.text
+    # A whole segment, by its beginning.
+    octets[20] ^= 1
+    file.write_bytes(octets)
+    assert numbers(read(lenient, start, end)) == []
 
 
 def test_a_folder_that_is_out_of_reach_for_a_moment_is_waited_for(tmp_path, monkeypatch):

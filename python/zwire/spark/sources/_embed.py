@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from zwire.errors import SpoolLocked, TimedOut
 from zwire.spark._secrets import resolved
-from zwire.spark.sources._options import SESSION, Option
-from zwire.spark.sources._spool import folders
+from zwire.spark.sources._options import Option
+from zwire.spark.sources._spool import folders, remote
 
 if TYPE_CHECKING:
     from zwire.spark.sources._options import Options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("zwire.spark")
 
-EMBED = (Option("keyexprs", "keyexpr", "keys", "subscribe"), *SESSION)
+EMBED = (Option("keyexprs", "keyexpr", "keys", "subscribe"),)
 """What makes a stream receive by itself."""
 
 _READY, _LOCK, _CLOSE = 5.0, 15.0, 10.0
@@ -36,12 +36,9 @@ _KEPT = 600.0
 
 
 def check_embedded(options: Options) -> None:
-    """Refuse wrong options, or those of a session that nobody opens."""
-    if "keyexprs" not in options:
-        options.no_session("keyexprs")
-        return
+    """Refuse wrong options of a stream that receives."""
     _keyexprs(options)
-    if "spool" in options and len(folders(options)) > 1:
+    if "spool" in options and (remote(options) or len(folders(options)) > 1):
         raise options.error("spool", "is one folder where a query receives by itself")
     options.session()
 

@@ -1,7 +1,8 @@
 """What is read of spools: the rows of their shards, or what their logs of gaps say.
 
-Nothing here is pickled but the names of folders. A folder is looked at where it is used, so it has to be
-there under the same path: on the driver, and where the tasks run.
+Nothing here is pickled but the names of folders, and of spools behind range servers. A folder is looked at
+where it is used, so it has to be there under the same path: on the driver, and where the tasks run. A range
+server is asked in the session that the process has for a configuration.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql.datasource import InputPartition
 
 from zwire import spool
-from zwire.errors import OffsetOutOfRange, SpoolError, SpoolMismatch
+from zwire.errors import OffsetOutOfRange, SpoolCorrupt, SpoolError, SpoolMismatch
 from zwire.spark import schema as rows
 from zwire.spark.sources._filters import Filters
 from zwire.spark.sources._offsets import GAPS
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from zwire.spark.sources._offsets import Offsets, Places
 
 _log = logging.getLogger("zwire.spark")
+
+REMOTE = "zwire:"
+"""What begins like this is the id of a spool behind a range server."""
 
 SPOOL = "spool"
 """The column with the id of the spool; all others are in the spool itself."""
@@ -48,11 +52,21 @@ _GAP = 256
 _MARKS = ("earliest", "end", "last_recv_ts", "dropped")
 
 
+def _view(place: str, config: str | None) -> spool.Spool:
+    """Open a folder, or ask a range server."""
+    if not place.startswith(REMOTE):
+        return spool.open(place)
+    from zwire.spark._sessions import session
+
+    return spool.connect(place.removeprefix(REMOTE) or None, session=session(config or "{}"))
+
+
 class Log:
     """A spool, as what is read of it."""
 
-    def __init__(self, folder: str, table: str) -> None:
-        self.view = spool.open(folder)
+    def __init__(self, folder: str, table: str, config: str | None = None) -> None:
+        self.view = _view(folder, config)
+        folder = self.view.path
         self.folder = folder
         self.id = self.view.id
         self.gaps = table == "gaps"
@@ -91,9 +105,7 @@ class Log:
         if self.gaps:
             return None
         try:
-            for batch in self.read(Span(self.folder, self.id, shard, offset, offset + 1), ["recv_ts"]):
-                found: int | None = batch.column(0).cast("int64")[0].as_py()
-                return found
+            return self.view.received(shard, offset)
         except SpoolError as error:
             # Whoever reads that row will say so; this is only to tell how old it is.
             _log.debug("shard %d, offset %d: %s", shard, offset, error)
@@ -152,10 +164,10 @@ class Part(InputPartition):
 class Logs:
     """Spools that are read as one."""
 
-    def __init__(self, folders: Iterable[str], table: str) -> None:
+    def __init__(self, folders: Iterable[str], table: str, config: str | None = None) -> None:
         self.by_id: dict[str, Log] = {}
         for folder in folders:
-            log = Log(folder, table)
+            log = Log(folder, table, config)
             if log.id in self.by_id:
                 other = self.by_id[log.id].folder
                 raise SpoolMismatch(f"{folder} and {other} are the same spool, {log.id}")
@@ -247,13 +259,15 @@ class Reading(NamedTuple):
     columns: RowSchema
     fail: bool
     """``failOnDataLoss``."""
+    config: str | None = None
+    """Of the session in which range servers are asked; secrets in it are named, not given."""
 
     def read(self, spans: Iterable[Span], filters: Filters | None = None) -> Iterator[pa.RecordBatch]:
         """Read, verified; rows that a filter takes out are left out.
 
         Raises:
             OffsetOutOfRange: Rows are deleted already; unless they may be lost.
-            SpoolCorrupt: Rows cannot be read.
+            SpoolCorrupt: Rows cannot be read; unless they may be lost.
         """
         logs: dict[str, Log] = {}
         for span in spans:
@@ -264,9 +278,9 @@ class Reading(NamedTuple):
 
     def _open(self, span: Span) -> Log:
         try:
-            log = Log(span.folder, self.table)
+            log = Log(span.folder, self.table, self.config)
         except SpoolError as error:
-            if not os.path.isdir(span.folder):  # noqa: PTH112 - it is a text
+            if not span.folder.startswith(REMOTE) and not os.path.isdir(span.folder):  # noqa: PTH112 - it is a text
                 raise SpoolError(
                     f"{span.folder}: there is no such folder where this task runs: a spool has to be on a"
                     " file system that the driver and all executors have under the same path",
@@ -292,6 +306,12 @@ class Reading(NamedTuple):
                 if self.fail:
                     raise
                 span = self._rest(log, span, error)
+            except SpoolCorrupt as error:
+                # All rows in front of it have been given.
+                if self.fail or error.resumes is None:
+                    raise
+                span = span._replace(start=max(error.resumes, span.start))
+                _log.warning("%s; what cannot be read is left out", error)
             else:
                 return
 

@@ -286,12 +286,12 @@ class Options:
         return None if found is None else check_referred(f"{self.source}: {name}", found)
 
     def no_session(self, need: str) -> None:
-        """Refuse options of a session where none is opened without the option ``need``."""
+        """Refuse options of a session where none is opened without what is needed."""
         for name in ("endpoints", "config"):
             if name in self._values:
-                raise self.error(name, f"is for {need!r}, which is not there")
+                raise self.error(name, f"is for {need}; there are none")
         for path in self._zenoh:
-            raise self.error(_ZENOH + path, f"is for {need!r}, which is not there")
+            raise self.error(_ZENOH + path, f"is for {need}; there are none")
 
     def session(self) -> str:
         """Give the configuration of the session as canonical JSON, for ``zwire.spark.session``.

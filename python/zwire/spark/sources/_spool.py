@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from pyspark.sql.datasource import DataSourceReader
 from zwire.errors import OffsetOutOfRange
 from zwire.spark._read import local_path
 from zwire.spark.sources._filters import Filters, column_of, split
-from zwire.spark.sources._logs import SPOOL, TABLES, Logs, Part, Reading, columns_of
+from zwire.spark.sources._logs import REMOTE, SPOOL, TABLES, Logs, Part, Reading, columns_of
 from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked, places
-from zwire.spark.sources._options import EPOCH, Option, Options
+from zwire.spark.sources._options import EPOCH, SESSION, Option, Options
 from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ READ = (
     Option("failOnDataLoss"),
     Option("columns"),
     Option("maxPartitions"),
+    *SESSION,
 )
 """What batches and streams take."""
 
@@ -59,9 +61,19 @@ DEFAULT = {
 
 
 def folders(options: Options) -> list[str]:
-    """Give the folders of spools, as paths that mean the same in every process of this machine."""
+    """Give where the spools are.
+
+    That is folders, as paths that mean the same in every process of this machine, and ``zwire:<id>`` for
+    those behind range servers; ``zwire:`` alone is the only one that is served.
+    """
     found = []
     for name in options.listed("spool"):
+        if name.startswith(REMOTE):
+            identity = name.removeprefix(REMOTE).lower()
+            if not re.fullmatch("([0-9a-f]{32})?", identity):
+                raise options.error("spool", f"{name!r}: the id of a spool has 32 hexadecimal digits")
+            found.append(REMOTE + identity)
+            continue
         try:
             found.append(os.path.abspath(local_path(name)))  # noqa: PTH100 - it has to stay a text
         except OSError as error:
@@ -69,6 +81,21 @@ def folders(options: Options) -> list[str]:
     if not found:
         raise options.error("spool", "is missing: give the folder of a spool")
     return found
+
+
+def remote(options: Options) -> bool:
+    """Whether some spools are behind range servers, so that a session is needed."""
+    return any(name.startswith(REMOTE) for name in options.listed("spool"))
+
+
+def settings(options: Options) -> str | None:
+    """Give the configuration of the session by which range servers are asked; ``None`` if there are none."""
+    return options.session() if remote(options) else None
+
+
+def open_all(options: Options, table: str) -> Logs:
+    """Look at all spools."""
+    return Logs(folders(options), table, settings(options))
 
 
 def columns(options: Options, table: str, there: RowSchema, *, several: bool = False) -> RowSchema:
@@ -81,7 +108,7 @@ def columns(options: Options, table: str, there: RowSchema, *, several: bool = F
 def reading(options: Options, table: str, schema: StructType) -> Reading:
     """Give how tasks read, for the columns that Spark asks for. Looks at no spool."""
     wanted = chosen(options.source, columns_of(TABLES[table]), schema)
-    return Reading(table, wanted, options.flag("failOnDataLoss", default=True))
+    return Reading(table, wanted, options.flag("failOnDataLoss", default=True), settings(options))
 
 
 def max_partitions(options: Options) -> int:
@@ -159,7 +186,7 @@ class SpoolReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Spread what is there now."""
-        logs = Logs(folders(self.options), self.reading.table)
+        logs = open_all(self.options, self.reading.table)
         check(self.options, logs, self.reading.columns)
         start = edges(self.options, "starting", logs, "earliest")
         end = edges(self.options, "ending", logs, "latest")
@@ -197,7 +224,7 @@ class PushingSpoolReader(SpoolReader):
         """Take what is exact here, and give the rest back."""
         taken, left = split(filters, columns_of(TABLES[self.reading.table]))
         self.filters = Filters(taken)
-        check(self.options, Logs(folders(self.options), self.reading.table), self.reading.columns)
+        check(self.options, open_all(self.options, self.reading.table), self.reading.columns)
         return left
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:

@@ -15,7 +15,7 @@ from zwire.spark.sources._follow import Follower
 from zwire.spark.sources._logs import Logs, Part
 from zwire.spark.sources._offsets import Position
 from zwire.spark.sources._options import Option, Options
-from zwire.spark.sources._spool import READ, check, folders, reading
+from zwire.spark.sources._spool import READ, check, open_all, reading, remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,8 +69,13 @@ def known(table: str) -> tuple[Option, ...]:
 
 def check_stream(options: Options, table: str) -> None:
     """Refuse wrong options of streams."""
-    if table == "samples":
+    if table == "samples" and "keyexprs" in options:
         check_embedded(options)
+    elif remote(options):
+        options.session()
+    else:
+        also = " or 'keyexprs'" if table == "samples" else ""
+        options.no_session(f"spools behind a range server ('zwire:<id>'){also}")
     options.integer("maxRowsPerTrigger", least=1)
     options.size("maxBytesPerTrigger")
     name = options.text("consumer")
@@ -112,8 +117,10 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_stream(options, self.table)
             if self._embedded is None and "keyexprs" in options:
                 self._embedded = Embedded(options)
-            places = folders(options) if self._embedded is None else [self._embedded.folder]
-            logs = Logs(places, self.table)
+            if self._embedded is None:
+                logs = open_all(options, self.table)
+            else:
+                logs = Logs([self._embedded.folder], self.table)
             tasks = reading(options, self.table, self.schema)
             check(options, logs, tasks.columns)
             self._follower = Follower(options, tasks, logs, named=ADMISSION)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
     """Check the options of a batch or a stream, and give the columns that they ask for."""
-    from zwire.spark.sources._logs import TABLES, Logs, columns_of
-    from zwire.spark.sources._spool import BATCH, check_batch, columns, folders
+    from zwire.spark.sources._logs import TABLES, columns_of
+    from zwire.spark.sources._spool import BATCH, check_batch, columns, open_all
     from zwire.spark.sources._stream import check_stream, known
 
     # It is not known here which of both it will be.
@@ -27,7 +27,7 @@ def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
     if table == "samples" and "keyexprs" in options:
         # There is perhaps no spool yet; the one that will be has everything.
         return columns(options, table, columns_of(TABLES[table])).spark()
-    logs = Logs(folders(options), table)
+    logs = open_all(options, table)
     check_batch(options, logs)
     return columns(options, table, logs.columns(), several=len(logs.by_id) > 1).spark()
 
