@@ -36,7 +36,11 @@ NODE = """
 import sys
 from zwire import zenoh
 
-node = zenoh.open({sys.argv[1]: [sys.argv[2]], "mode": sys.argv[3], "scouting/multicast/enabled": False})
+config = {sys.argv[1]: [sys.argv[2]], "mode": sys.argv[3], "scouting/multicast/enabled": False}
+if sys.argv[3] == "client":
+    # Its silence alone is no reason to give it up, however long Spark takes to start a task.
+    config["transport/link/tx/lease"] = 300_000
+node = zenoh.open(config)
 subscriber = node.declare_subscriber("**", lambda _: None)
 node.flush(10) if sys.argv[3] == "client" else None
 print(*node.listening(), flush=True)
@@ -219,8 +223,10 @@ def test_a_peer_that_takes_nothing_ends_the_job(spark, endpoint, stopped):
     stop()
     begin = time.monotonic()
     with pytest.raises(PythonException, match=r"RowError|LinkClosed|ConnectError"):
-        sink(numbered(spark, 20_000, 1, size=1000), dead, **bounds).save()
+        sink(numbered(spark, 40_000, 2, size=1000), dead, **bounds).save()
     assert time.monotonic() - begin < 30
+    # Tasks in barrier mode start together or not at all, so both cores are free.
+    assert spark.range(0, 2, 1, 2).mapInArrow(lambda rows: rows, "id long", barrier=True).count() == 2
     sink(warm, endpoint).save()
 
 
@@ -250,7 +256,7 @@ def counting():
         yield hub
 
 
-def test_a_drop_at_the_hop_fails_the_task(counting, stopped):
+def test_a_drop_at_the_hop_fails_the_task(spark, counting, stopped):
     (endpoint,) = counting.listening()
     _, stop = stopped("connect/endpoints", endpoint, "client")
     stop()
@@ -261,6 +267,13 @@ def test_a_drop_at_the_hop_fails_the_task(counting, stopped):
     assert caught.value.rows + caught.value.missing > 15_000
     # Without the barrier nobody notices.
     _sink._write(_sink.sink_options(given), iter([batch]), uuid.UUID(int=1), 0)
+    # The hop has given up the first one.
+    _, stop = stopped("connect/endpoints", endpoint, "client")
+    stop()
+    df = numbered(spark, 15_000, 1, size=2000)
+    with pytest.raises(PythonException, match=r"Undelivered: .* lost messages while"):
+        # No faster than the link is: what is lost is lost behind the hop.
+        sink(df, endpoint, congestion="drop", ack="barrier", maxRowsPerSecond="10000").save()
 
 
 def test_a_subscriber_that_the_hop_gives_up_is_a_drop(counting, stopped):
@@ -480,6 +493,8 @@ def test_what_a_policy_of_the_hop_forbids_is_missed(counting):
     with pytest.raises(Undelivered, match="has taken 0 publications while 5 rows were sent") as caught:
         Hop(Hub(), 5).check(5)
     assert (caught.value.rows, caught.value.missing) == (5, 5)
+    with pytest.raises(Undelivered, match="while 5 rows were sent: its link has dropped 3"):
+        Hop(Hub(), 5).check(5, 3)
 
 
 def test_numbers_out_of_range_name_their_column(endpoint):

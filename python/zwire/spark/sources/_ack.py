@@ -50,10 +50,11 @@ class Hop:
         self.timeout = timeout
         self.before = self._counters()
 
-    def check(self, rows: int) -> None:
+    def check(self, rows: int, dropped: int = 0) -> None:
         """Fail if a hop has lost something since the beginning; after all rows were handled.
 
-        It is not known whose messages were lost, so those of others fail the task as well.
+        ``dropped`` of the rows did not get into the queue of the link. It is not known whose messages were
+        lost, so those of others fail the task as well.
 
         Raises:
             Undelivered: It has, or has not even seen all rows.
@@ -73,7 +74,8 @@ class Hop:
             # Of several neighbours each gets what it asked for.
             if len(self.before) == 1 and seen < rows:
                 problem = f"{zid} has taken {seen} publications while {rows} rows were sent"
-                raise Undelivered(f"{problem}: its policies forbid some", rows=rows, missing=rows - seen)
+                why = f"its link has dropped {dropped}" if dropped else "its policies forbid some"
+                raise Undelivered(f"{problem}: {why}", rows=rows, missing=rows - seen)
 
     def _counters(self) -> dict[str, dict[str, int]]:
         found = {}

@@ -224,7 +224,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID,
         return Written(query, batch, number, 0, 0, 0, 0.0)
     summary = sender.finish()
     if hop is not None:
-        hop.check(summary.rows)
+        hop.check(summary.rows, summary.dropped - sender.skipped)
     if options.receipts is not None:
         check_receipts(
             sender.session,
