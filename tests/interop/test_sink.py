@@ -4,7 +4,9 @@ Without Spark: the writer of a task is called here as a task calls it.
 """
 
 import base64
+import itertools
 import json
+import signal
 import uuid
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pytest
 
 from interop.harness import ECLIPSE, ZWIRE
 from zwire import zenoh
-from zwire.errors import ConfigError, Undelivered
+from zwire.errors import ConfigError, LinkClosed, RowError, Undelivered
 from zwire.idempotence import Filter, Identity
 from zwire.spark import close_sessions
 from zwire.spark.sources import _sink
@@ -27,10 +29,10 @@ def no_session_stays():
     close_sessions()
 
 
-def write(endpoint, batch=0, **options):
-    rows = pa.record_batch({"key": ["sink/a"] * ROWS, "payload": [bytes(64)] * ROWS})
+def write(endpoint, batch=0, rows=ROWS, **options):
+    part = pa.record_batch({"key": ["sink/a"] * ROWS, "payload": [bytes(64)] * ROWS})
     given = _sink.sink_options({"endpoints": endpoint, **options})
-    return _sink._write(given, iter([rows]), JOB, batch)
+    return _sink._write(given, itertools.repeat(part, rows // ROWS), JOB, batch)
 
 
 @pytest.mark.parametrize("router", [ZWIRE, ECLIPSE])
@@ -78,6 +80,26 @@ def test_a_reference_router_that_counts_nothing_is_no_barrier(net):
     with pytest.raises(ConfigError, match="tells no counters"):
         write(hub.endpoint, ack="barrier")
     assert write(net.hub(ZWIRE, **{"adminspace/enabled": True}).endpoint, ack="barrier").rows == ROWS
+
+
+@pytest.mark.parametrize("router", [ZWIRE, ECLIPSE])
+def test_a_router_that_is_stopped_ends_the_task(net, router):
+    """Each row would be waited for for a minute; the wait ends with the lease, and says so."""
+    hub = net.hub(router, **{"transport/link/tx/lease": 1000})
+    options = {
+        "zenoh.transport.link.tx.queue.congestion_control.block.wait_before_close": "60000000",
+        "zenoh.connect.timeout_ms": "500",
+    }
+    assert write(hub.endpoint, **options).rows == ROWS
+    hub.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises((RowError, LinkClosed), match="link"):
+            write(hub.endpoint, rows=2_000_000, **options)
+    finally:
+        hub.process.send_signal(signal.SIGCONT)
+    # The next attempt, in another process, is as good as any.
+    close_sessions()
+    assert write(hub.endpoint, **options).rows == ROWS
 
 
 def test_identities_and_markers_are_plain_for_others(net):
