@@ -60,6 +60,15 @@ def pushing(spark, filters):
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """The address of a master that two workers have registered with, and their processes."""
+    from cluster import cluster
+
+    with cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request):
     """Workers cannot import test modules, so their functions are sent as they are."""

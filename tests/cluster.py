@@ -1,0 +1,99 @@
+"""A standalone master with two workers of one core each, from the package of PySpark alone.
+
+Executors are JVMs of their own here, each with a daemon that forks its Python workers: nothing is shared with
+the driver but what travels.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+PATIENCE = 60.0
+
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "FATAL",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "30s",
+    "spark.cores.max": "2",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
+}
+"""What jobs on it are started with."""
+
+
+def _spark_class(name, *arguments, log):
+    """Start a part of Spark as the scripts of its full distribution do, with its children in a session."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    settings = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings["SPARK_DAEMON_JAVA_OPTS"] = JAVA
+    settings["PYSPARK_PYTHON"] = sys.executable
+    return subprocess.Popen(
+        [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **settings},
+        start_new_session=True,
+    )
+
+
+def _said(log, pattern, process):
+    """Wait until a log has a line, and give what the pattern finds in it."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        log.seek(0)
+        text = log.read().decode(errors="replace")
+        if found := re.search(pattern, text):
+            return found[1]
+        assert process.poll() is None, text
+        time.sleep(0.05)
+    raise AssertionError(f"no {pattern!r} within {PATIENCE} s:\n{text}")
+
+
+@contextmanager
+def _started(*arguments):
+    """A process and its log; it is ended behind the block."""
+    with tempfile.TemporaryFile() as log:
+        process = _spark_class(*arguments, log=log)
+        try:
+            yield process, log
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(20)
+
+
+@contextmanager
+def cluster(folder):
+    """Give the address of the master, and the processes of the workers."""
+    local = ("--host", "127.0.0.1", "--webui-port", "0")
+    with _started("master.Master", *local, "--port", "0") as (process, log), ExitStack() as stack:
+        address = _said(log, r"Starting Spark master at (spark://[\d.:]+)", process)
+        workers = [
+            stack.enter_context(
+                _started(
+                    "worker.Worker", *local, "-c", "1", "-m", "1g", "-d", str(folder / str(number)), address
+                )
+            )
+            for number in (1, 2)
+        ]
+        for worker, output in workers:
+            _said(output, r"(Successfully registered)", worker)
+        yield address, [worker for worker, _ in workers]
