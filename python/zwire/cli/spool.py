@@ -73,6 +73,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="drop_newest",
         help="when the disk is too slow (default: drop_newest)",
     )
+    keep.add_argument(
+        "--no-recovery", action="store_true", help="do not ask caches of publishers for what is missing"
+    )
+    keep.add_argument(
+        "--history",
+        type=duration,
+        metavar="TIME",
+        nargs="?",
+        const=True,
+        default=False,
+        help="ask them at the start for what they have since the last row, or for that time",
+    )
     keep.add_argument("--queue", type=size, default=64 << 20, metavar="BYTES", help="default: 64M")
     keep.add_argument("--segment", type=size, default=256 << 20, metavar="BYTES", help="default: 256M")
     keep.add_argument("--roll", type=duration, default=600.0, metavar="TIME", help="default: 10m")
@@ -197,7 +209,8 @@ def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any])
         raise ConfigError(f"--shards {args.shards}: expected a number or keys", path="--shards")
     config = _options.session_config(args)
     shards: Any = "keyexprs" if args.shards == "keys" else int(args.shards)
-    with spool.Spooler(args.dir, keys, config=config, shards=shards, serve=args.serve, **given) as spooler:
+    given |= {"recovery": not args.no_recovery, "history": args.history, "serve": args.serve}
+    with spool.Spooler(args.dir, keys, config=config, shards=shards, **given) as spooler:
         _options.settle(spooler.session)
         _options.say(f"keeping {' '.join(keys)} in {args.dir}, spool {spooler.id}")
         _watch(spooler)

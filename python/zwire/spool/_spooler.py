@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from zwire import zenoh
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
-    from zwire import zre
-
 __all__ = ["Keeper", "Retention", "Spooler", "writer_of"]
 
 # The engine bounds queues by bytes; this many samples without a payload are more than it takes.
@@ -26,6 +25,9 @@ _MANY = 1 << 30
 
 # A subscriber that blocks waits so long: for ever, as far as anybody can tell.
 _LONG = 366 * 86400.0
+
+# Seconds by which clocks of publishers may differ from the one here.
+_SLACK = 10.0
 
 # Links that were lost and whose neighbour has not come back; more are not remembered.
 _MAX_LOST = 1024
@@ -46,15 +48,11 @@ class Retention:
 
 
 def writer_of(
-    path: str,
-    wanted: Mapping[str, object],
-    feeds: Sequence[zenoh.Subscriber[Any] | zre.Node | zre.LogCollector],
-    linger: float,
-    retention: Retention | None,
+    path: str, wanted: Mapping[str, object], linger: float, retention: Retention | None
 ) -> SpoolWriter:
-    """Open a spool for what ``feeds`` receive."""
+    """Open a spool for writing."""
     keep = retention or Retention()
-    return SpoolWriter(path, wanted, feeds, linger, keep.seconds, keep.bytes, keep.consumer_seconds)
+    return SpoolWriter(path, wanted, linger, keep.seconds, keep.bytes, keep.consumer_seconds)
 
 
 class Keeper:
@@ -132,6 +130,8 @@ class Spooler(Keeper):
         durability: Literal["os", "disk"] = "os",
         overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
         queue_bytes: int = 64 << 20,
+        recovery: bool = True,
+        history: bool | float = False,
         linger: float = 0.02,
         segment_bytes: int = 256 << 20,
         segment_seconds: float = 600.0,
@@ -153,6 +153,11 @@ class Spooler(Keeper):
                 publishes there.
             queue_bytes: How much may wait, of each key expression. It counts for a session of its own; one
                 that is given has ``zwire/handler/capacity_bytes`` for it.
+            recovery: Whether caches of publishers are asked for samples that their numbers say are missing,
+                also for those since the last row. What comes behind them waits for the answer; what is in no
+                cache becomes a row in the log of gaps.
+            history: Whether caches are asked, at the beginning and of publishers that come later, for what
+                they have from the last row on; or how many seconds back. It includes ``recovery``.
             linger: Seconds that a row may wait for company, before it is written in a block of its own.
             segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
             segment_seconds: Or after so many seconds.
@@ -190,16 +195,29 @@ class Spooler(Keeper):
         self._lost: dict[str, float] = {}
         self._server: RangeServer | None = None
         try:
+            # First the spool: what is in it is not asked for.
+            self._writer = writer_of(self.path, wanted, linger, retention)
+        except BaseException:
+            self._leave()
+            raise
+        try:
+            max_age = self._max_age(history)
             for key in keys:
                 deadline = _LONG if overflow == "block" else None
                 channel: Any = zenoh.handlers.Channel(_MANY, full=overflow, deadline=deadline)
-                self._subscribers.append(session.declare_subscriber(key, channel))
-            self._writer = writer_of(self.path, wanted, self._subscribers, linger, retention)
+                if recovery or history:
+                    subscriber = self._writer.subscriber(
+                        session, key, channel, history=bool(history), max_age=max_age
+                    )
+                else:
+                    subscriber = session.declare_subscriber(key, channel)
+                self._subscribers.append(subscriber)
+                self._writer.feed(subscriber)
             if serve:
                 self._server = RangeServer(self.path, session=session)
             self._events = session.info.declare_transport_events_listener(self._link_changed)
         except BaseException:
-            self._leave()
+            self.close()
             raise
 
     @property
@@ -217,6 +235,22 @@ class Spooler(Keeper):
             subscriber.wait_ready(timeout)
         if self._server is not None:
             self._server.ready(timeout)
+
+    def _max_age(self, history: bool | float) -> float | None:
+        """Give how far back caches are asked, and tell it; ``None`` for everything that they have."""
+        if history is False:
+            return None
+        since = None
+        if history is not True:
+            since = time.time() - history
+        elif self._writer.last is not None:
+            # What is there already is not taken again.
+            since = self._writer.last / 1e6 - _SLACK
+        asked = "for all that they have"
+        if since is not None:
+            asked = f"for what was published since {datetime.fromtimestamp(since, UTC).isoformat()}"
+        self._writer.gap("epoch", f"caches of publishers are asked {asked}")
+        return None if since is None else max(time.time() - since, 0.0)
 
     def _end(self) -> None:
         subscribers, self._subscribers = self._subscribers, []

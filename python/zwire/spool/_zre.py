@@ -91,8 +91,9 @@ class ZreSpooler(Keeper):
             raise ConfigError("config: it is of no use to a node that is given", path="config")
         self._node = node
         # First the spool: without it nobody is to see the node.
-        self._writer = writer_of(self.path, wanted, [node], linger, retention)
+        self._writer = writer_of(self.path, wanted, linger, retention)
         try:
+            self._writer.feed(node)
             for group in [groups] if isinstance(groups, str) else groups:
                 node.join(group)
             if self._own:
@@ -178,11 +179,12 @@ class ZreLogSpooler(Keeper):
         )
         self._node: zre.Node | None = None
         try:
-            self._writer = writer_of(self.path, wanted, [self._log], linger, retention)
+            self._writer = writer_of(self.path, wanted, linger, retention)
         except BaseException:
             self._log.close()
             raise
         try:
+            self._writer.feed(self._log)
             if announce:
                 given = zre.Config.of(config, {"collector": self._log.endpoint})
                 # Nobody takes what it hears itself.

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use zwire_proto::{
     Now,
     zenoh::{
-        CongestionControl, KeyExpr, Parameters, Priority, Qos, Reliability,
+        CongestionControl, KeyExpr, Parameters, Priority, Qos, Reliability, Timestamp,
         advanced::{
             Answer, Answered, Ask, AskId, Heartbeat, History, Miss, Output, Publisher, PublisherConfig,
             Recovery, Sequencing, Source, Subscriber, SubscriberConfig, keys,
@@ -66,6 +66,15 @@ pub struct AdvancedSubscriberOptions {
     pub recovery: Option<Recovery>,
     /// Whether a token says that it is there.
     pub detection: bool,
+}
+
+/// What somebody who keeps everything has already.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The last number of each publisher that numbers.
+    pub numbers: Vec<(Source, u32)>,
+    /// Of others the last time, by key and clock.
+    pub times: Vec<(KeyExpr, Timestamp)>,
 }
 
 impl Weigh for Miss {
@@ -136,6 +145,9 @@ impl Advanced {
     /// A sample for an entity that is no plain subscriber.
     pub(crate) fn handle_sample(&mut self, now: Now, id: EntityId, sample: Sample, effects: &mut Effects) {
         if let Some(following) = self.subscribers.get_mut(&id) {
+            if following.machine.is_plain(&sample) {
+                return give(&following.queue, sample, effects);
+            }
             if let Some(sample) = following.machine.handle_sample(now, sample) {
                 give(&following.queue, sample, effects);
             }
@@ -499,6 +511,31 @@ impl Session {
         options: AdvancedSubscriberOptions,
         handler: Handler,
     ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        self.follow(key, options, handler, None)
+    }
+
+    /// Declares a subscriber that hands over everything, for a log say, and does not ask for what is there
+    /// already; otherwise as [`Self::declare_advanced_subscriber`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_keeping_subscriber(
+        &self,
+        key: KeyExpr,
+        options: AdvancedSubscriberOptions,
+        handler: Handler,
+        known: &Known,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        self.follow(key, options, handler, Some(known))
+    }
+
+    fn follow(
+        &self,
+        key: KeyExpr,
+        options: AdvancedSubscriberOptions,
+        handler: Handler,
+        known: Option<&Known>,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
         let AdvancedSubscriberOptions { origin, history, recovery, detection } = options;
         let queue = self.queue("advanced subscriber", &key, handler);
         let zid = self.zid();
@@ -507,7 +544,8 @@ impl Session {
         let id = self.command(&mut || false, |core, now, effects| {
             effects.told = true;
             let id = core.api.declare_subscriber(now, key.clone(), SubscriberOptions { origin })?;
-            let config = SubscriberConfig { history, recovery, ..SubscriberConfig::new(key.clone()) };
+            let keeps = known.is_some();
+            let config = SubscriberConfig { history, recovery, keeps, ..SubscriberConfig::new(key.clone()) };
             let mut parts = Vec::new();
             if recovery == Some(Recovery::Heartbeat) {
                 let part =
@@ -524,7 +562,11 @@ impl Session {
                 let token = keys::of_subscriber(&key, Source { zid, eid: id.0 })?;
                 parts.push(core.api.declare_token(now, token)?);
             }
-            let machine = Subscriber::new(config);
+            let mut machine = Subscriber::new(config);
+            if let Some(known) = known {
+                known.numbers.iter().for_each(|&(source, sn)| machine.know(now, source, sn));
+                known.times.iter().for_each(|(key, time)| machine.know_time(now, key, *time));
+            }
             let following =
                 Following { machine, queue: followed, misses: Vec::new(), origin, parts, armed: None };
             core.advanced.subscribers.insert(id, following);

@@ -47,7 +47,7 @@ pub mod zmtp;
 pub mod zre;
 
 pub use crate::core::Replies;
-pub use advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions};
+pub use advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions, Known};
 pub use at_once::{AtOnce, Begun, Content};
 pub use config::Config;
 pub use error::{ConnectReason, Error};

@@ -11,13 +11,16 @@ mod zre;
 
 use crate::{
     errors,
+    handlers::HandlerArg,
+    keyexpr,
+    session::Session,
     spool_append::{Settings, now, open},
     subscriber::Subscriber,
     zre::Node,
     zre_log::LogCollector,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use numbers::{Hole, Numbers};
+use numbers::{Hole, Numbers, last_times};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use samples::{Samples, id_bytes};
@@ -30,10 +33,13 @@ use std::{
 use thread::{Rows, Taker};
 use zre::{Events, Records};
 use zwire_engine::{
-    Queue,
+    AdvancedSubscriberOptions, Queue,
     queue::{QueueStats, Weigh},
 };
-use zwire_proto::zenoh::KeyExpr;
+use zwire_proto::zenoh::{
+    KeyExpr,
+    advanced::{History, Recovery},
+};
 use zwire_spool::{Durability, Error, Gap, Layout, Retention, Rule, Shard, ShardWriter, Shards, Writer};
 
 /// The log of gaps has a bound in any case: a few million of them, or a sixteenth of what the spool may have.
@@ -180,37 +186,27 @@ enum Feed<'py> {
     Log(PyRef<'py, LogCollector>),
 }
 
-/// The threads of a spooler, while they are started.
-struct Starting {
-    shared: Arc<Shared>,
-    layout: Layout,
-    known: Numbers,
+/// What is started for each source.
+#[derive(Default)]
+struct Started {
     /// Of the subscribers that have a thread.
     keys: Vec<KeyExpr>,
     sources: Vec<Arc<Source>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Starting {
-    fn feed(&mut self, py: Python<'_>, feed: &Feed<'_>) -> PyResult<()> {
-        match feed {
-            Feed::Subscriber(subscriber) => {
-                let (key, queue) = subscriber.source();
-                let rows = Samples::new(&self.layout, self.keys.clone(), self.known.clone());
-                let name = format!("the subscriber to {key}");
-                self.keys.push(key);
-                self.start(name, queue, rows)
-            }
-            Feed::Node(node) => self.start("the node".to_owned(), node.queue(py)?, Events::new(&self.layout)),
-            Feed::Log(log) => self.start("the collector".to_owned(), log.queue(), Records::new(&self.layout)),
-        }
-    }
-
-    fn start<R: Rows>(&mut self, name: String, queue: Arc<Queue<R::Item>>, rows: R) -> PyResult<()> {
+impl Started {
+    fn start<R: Rows>(
+        &mut self,
+        shared: &Arc<Shared>,
+        name: String,
+        queue: Arc<Queue<R::Item>>,
+        rows: R,
+    ) -> PyResult<()> {
         let number = self.sources.len();
         let source = Arc::new(Source { name, queue: queue.clone(), done: AtomicU64::new(0) });
         self.sources.push(source.clone());
-        let taker = Taker::new(self.shared.clone(), source, queue, rows, number);
+        let taker = Taker::new(shared.clone(), source, queue, rows, number);
         let thread = std::thread::Builder::new().name(format!("zwire-spool-{number}"));
         self.threads.push(thread.spawn(move || taker.run())?);
         Ok(())
@@ -221,8 +217,12 @@ impl Starting {
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolWriter {
     shared: Arc<Shared>,
-    sources: Vec<Arc<Source>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    started: Mutex<Started>,
+    dir: PathBuf,
+    layout: Layout,
+    known: Numbers,
+    /// When the last row was received that was there at the beginning, in microseconds since 1970.
+    last: Option<i64>,
     process: u32,
     /// Of the spool.
     id: String,
@@ -231,13 +231,12 @@ pub(crate) struct SpoolWriter {
 #[pymethods]
 impl SpoolWriter {
     #[new]
-    #[pyo3(signature = (dir, settings, feeds, linger, keep_seconds, keep_bytes, consumer_seconds))]
+    #[pyo3(signature = (dir, settings, linger, keep_seconds, keep_bytes, consumer_seconds))]
     #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
     fn new(
         py: Python<'_>,
         dir: PathBuf,
         settings: Settings,
-        feeds: Vec<Feed<'_>>,
         linger: f64,
         keep_seconds: Option<f64>,
         keep_bytes: Option<u64>,
@@ -286,11 +285,76 @@ impl SpoolWriter {
             .collect();
         shared.tell(&told);
         let layout = shared.shards[0].lock().layout().clone();
-        let (keys, sources, threads) = Default::default();
-        let mut starting = Starting { shared: shared.clone(), layout, known, keys, sources, threads };
-        feeds.iter().try_for_each(|feed| starting.feed(py, feed))?;
-        let Starting { sources, threads, .. } = starting;
-        Ok(Self { shared, sources, threads: Mutex::new(threads), process: std::process::id(), id })
+        let last = shared.shards.iter().map(|shard| shard.lock().mark().last_time).max().filter(|&at| at > 0);
+        let (started, process) = (Mutex::default(), std::process::id());
+        Ok(Self { shared, started, dir, layout, known, last, process, id })
+    }
+
+    /// When the last row was received that was there at the beginning, in microseconds since 1970; None of a
+    /// spool without rows.
+    #[getter]
+    const fn last(&self) -> Option<i64> {
+        self.last
+    }
+
+    /// Takes what comes to a subscriber, a node or a collector, from now on.
+    fn feed(&self, py: Python<'_>, feed: Feed<'_>) -> PyResult<()> {
+        self.check(py)?;
+        let started = &mut *self.started.lock();
+        match feed {
+            Feed::Subscriber(subscriber) => {
+                let (key, queue) = subscriber.source();
+                let rows = Samples::new(&self.layout, started.keys.clone(), self.known.clone());
+                let name = format!("the subscriber to {key}");
+                started.keys.push(key);
+                started.start(&self.shared, name, queue, rows)
+            }
+            Feed::Node(node) => {
+                let rows = Events::new(&self.layout);
+                started.start(&self.shared, "the node".to_owned(), node.queue(py)?, rows)
+            }
+            Feed::Log(log) => {
+                let rows = Records::new(&self.layout);
+                started.start(&self.shared, "the collector".to_owned(), log.queue(), rows)
+            }
+        }
+    }
+
+    /// A subscriber that asks caches of publishers for what it misses, and with `history` at the beginning for
+    /// what they have, none older than `max_age` seconds; what is in the spool already is not taken again.
+    #[pyo3(signature = (session, key_expr, handler, *, history, max_age=None))]
+    #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
+    fn subscriber(
+        &self,
+        py: Python<'_>,
+        session: &Bound<'_, Session>,
+        key_expr: &Bound<'_, PyAny>,
+        handler: &Bound<'_, PyAny>,
+        history: bool,
+        max_age: Option<f64>,
+    ) -> PyResult<Subscriber> {
+        self.check(py)?;
+        let session = session.get().0.clone();
+        let key = keyexpr::extract(key_expr)?;
+        let handler = HandlerArg::parse(py, Some(handler))?;
+        let max_age = max_age.map(Duration::try_from_secs_f64).transpose();
+        let max_age = max_age.map_err(|error| errors::option(py, "history", &error.to_string()))?;
+        let history = history.then_some(History { late: true, max_samples: None, max_age });
+        let options = AdvancedSubscriberOptions {
+            history,
+            recovery: Some(Recovery::Heartbeat),
+            ..AdvancedSubscriberOptions::default()
+        };
+        let mut known = self.known.known();
+        if history.is_some() {
+            let times = py.detach(|| last_times(&self.dir));
+            known.times = times.map_err(|error| errors::spool(py, &error))?;
+        }
+        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let (id, queue) = session.run(py, move |engine, _| {
+            engine.declare_keeping_subscriber(declared, options, engine_handler, &known)
+        })?;
+        Subscriber::new(py, session, id, key, queue, handler)
     }
 
     /// The id of the spool.
@@ -303,7 +367,7 @@ impl SpoolWriter {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let stats: Vec<_> = self.sources.iter().map(|source| source.queue.stats()).collect();
+        let stats: Vec<_> = self.started.lock().sources.iter().map(|source| source.queue.stats()).collect();
         dict.set_item("received", stats.iter().map(|stats| stats.received).sum::<u64>())?;
         dict.set_item("dropped", stats.iter().map(|stats| stats.dropped).sum::<u64>())?;
         dict.set_item("waiting", stats.iter().map(|stats| stats.waiting).sum::<usize>())?;
@@ -322,9 +386,10 @@ impl SpoolWriter {
     fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         self.check(py)?;
         let end = Instant::now() + Duration::from_secs_f64(timeout.clamp(0.0, 1e6));
-        let wanted: Vec<u64> = self.sources.iter().map(|source| source.queue.stats().received).collect();
+        let sources = self.started.lock().sources.clone();
+        let wanted: Vec<u64> = sources.iter().map(|source| source.queue.stats().received).collect();
         loop {
-            let there = self.sources.iter().zip(&wanted).all(|(source, wanted)| {
+            let there = sources.iter().zip(&wanted).all(|(source, wanted)| {
                 source.done.load(Ordering::Acquire) + source.queue.stats().dropped >= *wanted
             });
             if there {
@@ -342,7 +407,7 @@ impl SpoolWriter {
     /// Writes a row into the log of gaps.
     fn gap(&self, py: Python<'_>, kind: &str, detail: String) -> PyResult<()> {
         self.check(py)?;
-        let kind = if kind == "reconnect" { "reconnect" } else { "gap" };
+        let kind = ["reconnect", "epoch"].into_iter().find(|known| *known == kind).unwrap_or("gap");
         py.detach(|| {
             for (number, shard) in (0..).zip(&self.shared.shards) {
                 let offset = shard.lock().next_offset();
@@ -373,7 +438,8 @@ impl SpoolWriter {
         let closed = py.detach(|| {
             self.shared.stop.store(true, Ordering::Release);
             let end = Instant::now() + Duration::from_secs_f64(timeout.clamp(0.0, 1e6));
-            for thread in self.threads.lock().drain(..) {
+            let threads = core::mem::take(&mut self.started.lock().threads);
+            for thread in threads {
                 while !thread.is_finished() && Instant::now() < end {
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -92,7 +92,7 @@ class Embedded:
         end = time.monotonic() + _LOCK
         while True:
             try:
-                return Spooler(self.folder, _keyexprs(options), config=config, **given)
+                return Spooler(self.folder, _keyexprs(options), config=config, history=True, **given)
             except SpoolLocked:
                 # A query that was stopped does not wait for this process, and the next one may be faster.
                 if time.monotonic() >= end:

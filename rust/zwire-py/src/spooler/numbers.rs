@@ -1,11 +1,16 @@
 //! Numbers that publishers give their samples: what is missing between them.
 
-use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch};
+use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch, StringArray};
 use std::{
     collections::{BTreeSet, HashMap},
     path::Path,
 };
-use zwire_proto::zenoh::{ZenohId, wire::SourceInfo};
+use zwire_engine::Known;
+use zwire_proto::zenoh::{
+    KeyExpr, Ntp64, Timestamp, ZenohId,
+    advanced::{Source, limits::MAX_SOURCES as MAX_KNOWN},
+    wire::SourceInfo,
+};
 use zwire_spool::{BatchLimits, Error, Shard, Spool};
 
 /// Rows of each shard that are looked at for the last numbers of publishers, when a spooler starts.
@@ -31,11 +36,12 @@ pub(crate) struct Hole {
     pub(crate) to: u32,
 }
 
+fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Option<&'a T> {
+    batch.column_by_name(name)?.as_any().downcast_ref()
+}
+
 /// Publishers and one of their numbers, as rows have them.
 fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publisher, u32)> + use<'a> {
-    fn column<'b, T: 'static>(batch: &'b RecordBatch, name: &str) -> Option<&'b T> {
-        batch.column_by_name(name)?.as_any().downcast_ref()
-    }
     let zids = column::<BinaryArray>(batch, "source_zid");
     let eids = column::<Int64Array>(batch, "source_eid");
     let sns = column::<Int64Array>(batch, name);
@@ -47,6 +53,38 @@ fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publish
         let publisher = (ZenohId::from_wire(zids.value(row))?, u32::try_from(eids.value(row)).ok()?);
         Some((publisher, u32::try_from(sns.value(row)).ok()?))
     })
+}
+
+/// The last time of each key and clock among the last rows that have one.
+pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error> {
+    let spool = Spool::open(dir)?;
+    let columns = ["key", "hlc", "hlc_id"];
+    let mut last: HashMap<(String, ZenohId), Ntp64> = HashMap::new();
+    if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
+        return Ok(Vec::new());
+    }
+    for shard in (0..spool.meta().shards).map(Shard::Data) {
+        let mark = spool.mark(shard)?;
+        let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+        let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
+        while let Some(batch) = rows.next_batch()? {
+            let keys = column::<StringArray>(&batch, "key");
+            let times = column::<Int64Array>(&batch, "hlc");
+            let ids = column::<BinaryArray>(&batch, "hlc_id");
+            let (Some(keys), Some(times), Some(ids)) = (keys, times, ids) else { continue };
+            for row in (0..batch.num_rows()).filter(|&row| !times.is_null(row) && !ids.is_null(row)) {
+                let Some(id) = ZenohId::from_wire(ids.value(row)) else { continue };
+                let time = Ntp64(times.value(row).cast_unsigned());
+                if last.len() < MAX_KNOWN {
+                    let last = last.entry((keys.value(row).to_owned(), id)).or_insert(time);
+                    *last = time.max(*last);
+                }
+            }
+        }
+    }
+    let known =
+        |((key, id), time): ((String, ZenohId), Ntp64)| Some((key.parse().ok()?, Timestamp { time, id }));
+    Ok(last.into_iter().filter_map(known).collect())
 }
 
 /// What the number of a sample says.
@@ -127,6 +165,12 @@ impl Numbers {
             }
         }
         Ok((numbers, holes))
+    }
+
+    /// What need not be asked for.
+    pub(crate) fn known(&self) -> Known {
+        let number = |(&(zid, eid), &sn): (&Publisher, &u32)| (Source { zid, eid }, sn);
+        Known { numbers: self.0.iter().map(number).take(MAX_KNOWN).collect(), times: Vec::new() }
     }
 
     /// Takes note of a sample's number.

@@ -20,6 +20,13 @@ pub const MAX_ATTEMPTS: u32 = 3;
 /// How often, if no answer ends: then questions and answers are lost, and nothing is known of the cache.
 pub const MAX_UNANSWERED: u32 = 9;
 
+/// After how many answers with nothing in them, one after the other, a publisher counts as one without a cache
+/// for who keeps everything: what is asked for in vain holds up what comes.
+pub const MAX_FRUITLESS: u32 = 6;
+
+/// For how long, unless a heartbeat of it comes.
+pub const FRUITLESS_REST: Duration = Duration::from_secs(10);
+
 /// When what nobody has but a heartbeat tells of is asked for again. The heartbeat may have overtaken it.
 pub const RETRY_AFTER: Duration = Duration::from_millis(100);
 

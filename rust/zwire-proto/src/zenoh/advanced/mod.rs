@@ -16,6 +16,7 @@
 mod cache;
 mod forgetting;
 mod heartbeat;
+mod keeping;
 pub mod keys;
 pub mod limits;
 mod publisher;

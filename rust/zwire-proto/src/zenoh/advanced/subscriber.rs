@@ -14,13 +14,13 @@ use super::{
     heartbeat::decode_heartbeat,
     keys::{self, Declared, Source},
     limits::{MAX_ATTEMPTS, MAX_UNANSWERED, MIN_PERIOD, RETRY_AFTER, RETRY_WITHOUT_LINK, STATE_LIFE},
-    stamped::{Clock, Fate, Line},
+    stamped::Clock,
     types::{Answered, Ask, AskId, Miss, Output, Recovery, SubscriberConfig},
     window::Window,
 };
 use crate::{
     Now, Text,
-    zenoh::{KeyExpr, Timestamp, ZenohId, session::Sample},
+    zenoh::{KeyExpr, ZenohId, session::Sample},
 };
 
 /// What a question is about.
@@ -41,7 +41,7 @@ pub(super) enum Asked {
 /// The rules of one subscriber; see the [module](super).
 #[derive(Debug)]
 pub struct Subscriber {
-    config: SubscriberConfig,
+    pub(super) config: SubscriberConfig,
     pub(super) windows: BTreeMap<Source, Window>,
     pub(super) clocks: BTreeMap<ZenohId, Clock>,
     /// How many keys the clocks have.
@@ -49,13 +49,15 @@ pub struct Subscriber {
     pub(super) asks: HashMap<AskId, Asked>,
     last_ask: u64,
     /// The history of everybody is asked for.
-    beginning: bool,
-    held: usize,
-    held_bytes: usize,
+    pub(super) beginning: bool,
+    pub(super) held: usize,
+    pub(super) held_bytes: usize,
+    /// How many times are remembered of samples that were handed over.
+    pub(super) fresh: usize,
     pub(super) retries: BTreeSet<(Duration, Source)>,
     next_round: Option<Duration>,
     pub(super) next_sweep: Option<Duration>,
-    outputs: VecDeque<Output>,
+    pub(super) outputs: VecDeque<Output>,
 }
 
 impl Subscriber {
@@ -72,6 +74,7 @@ impl Subscriber {
             beginning: false,
             held: 0,
             held_bytes: 0,
+            fresh: 0,
             retries: BTreeSet::new(),
             next_round: None,
             next_sweep: None,
@@ -96,6 +99,7 @@ impl Subscriber {
             return self.handle_numbered(now, source, sn, sample, true);
         }
         match sample.timestamp {
+            Some(timestamp) if self.config.keeps => self.keep_stamped(now, timestamp, sample, true),
             Some(timestamp) => self.handle_stamped(now, timestamp, sample),
             None => Some(sample),
         }
@@ -109,9 +113,10 @@ impl Subscriber {
         sample: Sample,
         live: bool,
     ) -> Option<Sample> {
-        let recovers = self.config.recovery.is_some();
+        let (keeps, recovery) = (self.config.keeps, self.config.recovery.is_some());
         let beginning = self.beginning;
         let mut window = self.window(now, source);
+        let recovers = recovery && !(keeps && window.is_fruitless(now));
         let mut place = window.place(sn);
         if live && window.back {
             // A publisher that is back goes on where it was, or it is another one under the same name.
@@ -131,8 +136,8 @@ impl Subscriber {
                 }
                 Some(sample)
             }
-            Some(next) if place < next => None,
-            Some(next) if !recovers && window.histories == 0 => {
+            Some(next) if place < next => (keeps && live).then_some(sample),
+            Some(next) if !recovers && window.histories == 0 && !window.is_holding() => {
                 window.next = Some(place + 1);
                 self.outputs.push_back(Output::Miss(Miss { source, count: place - next }));
                 Some(sample)
@@ -142,42 +147,8 @@ impl Subscriber {
                 Some(sample)
             }
             _ => {
-                self.hold(source, place, sample);
+                self.hold(source, place, sample, keeps && live);
                 self.look_after(source);
-                None
-            }
-        }
-    }
-
-    fn handle_stamped(&mut self, now: Now, timestamp: Timestamp, sample: Sample) -> Option<Sample> {
-        if self.lines >= self.config.max_sources {
-            self.forget_lines();
-        }
-        let beginning = self.beginning;
-        let clock = self.clocks.entry(timestamp.id).or_default();
-        let line = match clock.keys.get_mut(&sample.key) {
-            Some(line) => line,
-            None => {
-                self.lines += 1;
-                // It is kept for long: not within the buffer that it came in.
-                clock.keys.entry(sample.key.unshared()).or_insert(Line::new(now.mono))
-            }
-        };
-        line.used = now.mono;
-        self.next_sweep.get_or_insert_with(|| now.mono + STATE_LIFE);
-        let waits = clock.histories > 0 || (beginning && !line.is_known());
-        let cost = sample.cost();
-        let kept = if waits { sample.kept() } else { sample };
-        match line.take(timestamp.time, kept, waits) {
-            Fate::Pass(sample) => Some(sample),
-            Fate::Drop => None,
-            Fate::Held => {
-                clock.holding += 1;
-                self.held += 1;
-                self.held_bytes += cost;
-                if self.is_over() {
-                    self.release_clock(timestamp.id);
-                }
                 None
             }
         }
@@ -233,11 +204,24 @@ impl Subscriber {
             return;
         };
         let beginning = self.beginning;
+        let (keeps, keeps_new) = (self.config.keeps, self.config.keeps && self.config.history.is_none());
         let window = self.window(now, source);
         let place = window.place(last);
         window.told = window.told.max(place + 1);
+        window.quiet_until = Duration::ZERO;
         match window.next {
+            // It may have overtaken what it tells of, which would then be there twice.
+            Some(next)
+                if keeps
+                    && !window.is_holding()
+                    && window.told > next
+                    && window.ask.is_none()
+                    && window.retry_at.is_none() =>
+            {
+                self.retry(source, now.mono + RETRY_AFTER);
+            }
             Some(_) => self.look_after(source),
+            None if keeps_new => window.next = Some(place + 1),
             // Nothing came of it yet, and what there is may be all.
             None if !beginning && window.histories == 0 => {
                 window.histories += 1;
@@ -269,12 +253,20 @@ impl Subscriber {
         {
             *newest = (*newest).max(Some(window.place(info.sn)));
         }
+        if let Some(Asked::Missing { source, .. }) = self.asks.get(&ask)
+            && let Some(window) = self.windows.get_mut(source)
+        {
+            window.replied = true;
+        }
         let given = match &sample.source_info {
             Some(info) => {
                 let (source, sn) = (Source { zid: info.zid, eid: info.eid }, info.sn);
                 self.handle_numbered(now, source, sn, sample, false)
             }
-            None => self.handle_sample(now, sample),
+            None => match sample.timestamp {
+                Some(timestamp) if self.config.keeps => self.keep_stamped(now, timestamp, sample, false),
+                _ => self.handle_sample(now, sample),
+            },
         };
         if let Some(sample) = given {
             self.outputs.push_front(Output::Sample(sample));
@@ -376,7 +368,7 @@ impl Subscriber {
     // One publisher.
 
     /// What is known of a publisher.
-    fn window(&mut self, now: Now, source: Source) -> &mut Window {
+    pub(super) fn window(&mut self, now: Now, source: Source) -> &mut Window {
         if self.windows.len() >= self.config.max_sources && !self.windows.contains_key(&source) {
             self.forget_windows(now);
         }
@@ -389,18 +381,18 @@ impl Subscriber {
         window
     }
 
-    fn hold(&mut self, source: Source, place: u64, sample: Sample) {
+    fn hold(&mut self, source: Source, place: u64, sample: Sample, again: bool) {
         let Some(window) = self.windows.get_mut(&source) else { return };
         let sample = sample.kept();
         let cost = sample.cost();
-        if window.hold(place, sample) {
+        if window.hold(place, sample, again) {
             self.held += 1;
             self.held_bytes += cost;
         }
         while self.is_over() && self.give_up_first(source) {}
     }
 
-    const fn is_over(&self) -> bool {
+    pub(super) const fn is_over(&self) -> bool {
         self.held > self.config.max_pending || self.held_bytes > self.config.max_pending_bytes
     }
 
@@ -510,6 +502,7 @@ impl Subscriber {
         let window = self.windows.get_mut(&source).filter(|window| window.ask == Some(ask));
         let Some(window) = window else { return };
         window.ask = None;
+        window.count_answer(now, how == Answered::Fully);
         let Some(next) = window.next else { return };
         if next > from {
             window.attempts = 0;
@@ -588,16 +581,5 @@ impl Subscriber {
         }
         text.push_str("_anyke");
         text.into()
-    }
-
-    // Clocks.
-
-    pub(super) fn release_clock(&mut self, zid: ZenohId) {
-        let Some(clock) = self.clocks.get_mut(&zid) else { return };
-        for sample in clock.release() {
-            self.held -= 1;
-            self.held_bytes -= sample.cost();
-            self.outputs.push_back(Output::Sample(sample));
-        }
     }
 }

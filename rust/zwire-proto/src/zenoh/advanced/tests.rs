@@ -1,5 +1,6 @@
 //! Stories of subscribers, in virtual time, and laws of both sides together.
 
+mod keeping;
 mod laws;
 
 use super::{limits::*, *};

@@ -40,6 +40,8 @@ pub struct SubscriberConfig {
     pub history: Option<History>,
     /// How it gets what is missing; `None`: not at all, it reports that.
     pub recovery: Option<Recovery>,
+    /// For who keeps everything: what comes late or again is handed over, too.
+    pub keeps: bool,
     /// Most samples that wait for others.
     pub max_pending: usize,
     /// Most bytes of them.
@@ -56,6 +58,7 @@ impl SubscriberConfig {
             key,
             history: None,
             recovery: None,
+            keeps: false,
             max_pending: MAX_PENDING,
             max_pending_bytes: MAX_PENDING_BYTES,
             max_sources: MAX_SOURCES,

@@ -21,12 +21,22 @@ pub(super) struct Window {
     pub(super) told: u64,
     /// Samples that wait for others.
     held: BTreeMap<u64, Sample>,
+    /// Samples with places that are held already, for who keeps everything.
+    again: BTreeMap<(u64, u64), Sample>,
+    /// How many of them there were: what keeps their order.
+    times_again: u64,
     /// Questions for its history that are not answered.
     pub(super) histories: u32,
     /// The question for what is missing that is not answered.
     pub(super) ask: Option<AskId>,
     /// How often what is missing first was asked for in vain; an answer counts more than none.
     pub(super) attempts: u32,
+    /// Whether the question under way has got a reply.
+    pub(super) replied: bool,
+    /// How many answers had nothing in them, one after the other.
+    pub(super) fruitless: u32,
+    /// Until when it is not asked again because of that.
+    pub(super) quiet_until: Duration,
     /// When it is asked for again.
     pub(super) retry_at: Option<Duration>,
     /// When it was heard of last.
@@ -46,9 +56,14 @@ impl Window {
             next: None,
             told: 0,
             held: BTreeMap::new(),
+            again: BTreeMap::new(),
+            times_again: 0,
             histories: 0,
             ask: None,
             attempts: 0,
+            replied: false,
+            fruitless: 0,
+            quiet_until: Duration::ZERO,
             retry_at: None,
             used: now,
             alive: false,
@@ -67,11 +82,21 @@ impl Window {
         near.saturating_add_signed(i64::from(ahead))
     }
 
-    /// Keeps a sample for later, unless it is there already. Whether it did.
-    pub(super) fn hold(&mut self, place: u64, sample: Sample) -> bool {
-        let Entry::Vacant(slot) = self.held.entry(place) else { return false };
-        slot.insert(sample);
-        true
+    /// Keeps a sample for later, unless it is there already; with `again` also then. Whether it did.
+    pub(super) fn hold(&mut self, place: u64, sample: Sample, again: bool) -> bool {
+        match self.held.entry(place) {
+            Entry::Vacant(slot) => {
+                slot.insert(sample);
+                true
+            }
+            Entry::Occupied(_) => {
+                if again {
+                    self.times_again += 1;
+                    self.again.insert((place, self.times_again), sample);
+                }
+                again
+            }
+        }
     }
 
     pub(super) fn is_holding(&self) -> bool {
@@ -86,6 +111,9 @@ impl Window {
     /// The next sample, if it is there.
     pub(super) fn take_next(&mut self) -> Option<Sample> {
         let next = self.next?;
+        if let Some(again) = self.again.first_entry().filter(|again| again.key().0 < next) {
+            return Some(again.remove());
+        }
         let first = self.held.first_entry().filter(|first| *first.key() == next)?;
         self.next = Some(next + 1);
         Some(first.remove())

@@ -1,0 +1,140 @@
+//! For who keeps everything, in a log say: nothing that comes is dropped, and what is known already is not
+//! asked for.
+//!
+//! Samples without numbers go through at once, also while a history is asked for: their order in the log is
+//! that of their arrival.
+
+use super::{
+    keys::Source,
+    limits::{FRUITLESS_REST, MAX_FRUITLESS, STATE_LIFE},
+    stamped::{Fate, Line},
+    subscriber::Subscriber,
+    window::Window,
+};
+use crate::{
+    Now,
+    zenoh::{KeyExpr, Ntp64, Timestamp, session::Sample},
+};
+
+impl Subscriber {
+    /// Whether a sample of the subscription goes through and changes nothing here.
+    #[inline]
+    #[must_use]
+    pub const fn is_plain(&self, sample: &Sample) -> bool {
+        self.config.keeps
+            && sample.source_info.is_none()
+            && (sample.timestamp.is_none() || self.config.history.is_none())
+    }
+
+    /// This number of a publisher, and those before it, are there already.
+    pub fn know(&mut self, now: Now, source: Source, sn: u32) {
+        let window = self.window(now, source);
+        let behind = window.place(sn) + 1;
+        window.next = window.next.max(Some(behind));
+    }
+
+    /// What has this time on a key, or an earlier one of the same clock, is there already.
+    pub fn know_time(&mut self, now: Now, key: &KeyExpr, timestamp: Timestamp) {
+        self.line(now, timestamp, key).know(timestamp.time);
+    }
+
+    /// What is known of a key with times.
+    fn line(&mut self, now: Now, timestamp: Timestamp, key: &KeyExpr) -> &mut Line {
+        let clock = self.clocks.get(&timestamp.id);
+        if self.lines >= self.config.max_sources && !clock.is_some_and(|clock| clock.keys.contains_key(key)) {
+            self.forget_lines();
+        }
+        self.next_sweep.get_or_insert_with(|| now.mono + STATE_LIFE);
+        let clock = self.clocks.entry(timestamp.id).or_default();
+        if !clock.keys.contains_key(key) {
+            self.lines += 1;
+        }
+        // It is kept for long: not within the buffer that it came in.
+        let line = clock.keys.entry(key.unshared()).or_insert_with(|| Line::new(now.mono));
+        line.used = now.mono;
+        line
+    }
+
+    /// A sample with a time and no number, for who keeps everything.
+    pub(super) fn keep_stamped(
+        &mut self,
+        now: Now,
+        timestamp: Timestamp,
+        sample: Sample,
+        live: bool,
+    ) -> Option<Sample> {
+        if live && self.config.history.is_none() {
+            return Some(sample);
+        }
+        let beginning = self.beginning;
+        let room = self.fresh < self.config.max_pending;
+        self.line(now, timestamp, &sample.key);
+        let clock = self.clocks.get_mut(&timestamp.id)?;
+        let waits = clock.histories > 0 || beginning;
+        let line = clock.keys.get_mut(&sample.key)?;
+        if live {
+            self.fresh += usize::from(line.pass(timestamp.time, waits && room));
+            return Some(sample);
+        }
+        if line.has(timestamp.time) {
+            return None;
+        }
+        let cost = sample.cost();
+        match line.take_old(timestamp.time, sample.kept(), waits) {
+            Fate::Pass(sample) => Some(sample),
+            Fate::Drop => None,
+            Fate::Held => {
+                clock.holding += 1;
+                self.held += 1;
+                self.held_bytes += cost;
+                if self.is_over() {
+                    self.release_clock(timestamp.id);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Window {
+    /// Whether nobody has had what was missing, again and again: then nobody keeps it.
+    pub(super) fn is_fruitless(&self, now: Now) -> bool {
+        now.mono < self.quiet_until
+    }
+
+    /// A question for what is missing is answered; with something, if there was a reply.
+    pub(super) fn count_answer(&mut self, now: Now, fully: bool) {
+        if self.replied {
+            self.fruitless = 0;
+        } else if fully {
+            self.fruitless += 1;
+        }
+        self.replied = false;
+        if self.fruitless >= MAX_FRUITLESS {
+            self.fruitless = 0;
+            self.quiet_until = now.mono + FRUITLESS_REST;
+        }
+    }
+}
+
+impl Line {
+    fn know(&mut self, time: Ntp64) {
+        self.last = self.last.max(Some(time));
+        self.floor = self.last;
+    }
+
+    /// A sample goes through. Whether it is remembered, since an answer may have it, too.
+    fn pass(&mut self, time: Ntp64, remember: bool) -> bool {
+        self.last = self.last.max(Some(time));
+        if remember {
+            return self.fresh.insert(time);
+        }
+        self.floor = self.last;
+        false
+    }
+
+    /// Whether an answer brings what was there before.
+    fn has(&self, time: Ntp64) -> bool {
+        self.floor.is_some_and(|floor| time <= floor) || self.fresh.contains(&time)
+    }
+}

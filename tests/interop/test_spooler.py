@@ -1,0 +1,156 @@
+"""Spoolers and caches of eclipse-zenoh's publishers: what was lost on the way, or while nobody wrote."""
+
+import itertools
+
+import pytest
+
+from interop.harness import ECLIPSE, ZWIRE, Net, eventually, free_port
+from network.relay import DatagramRelay
+from zwire import spool, zenoh
+
+pa = pytest.importorskip("pyarrow")
+
+NUMBERS = itertools.count()
+
+
+class World:
+    """A router, somebody who publishes, and a way on which datagrams are lost."""
+
+    def __init__(self):
+        self.net = Net()
+        udp = free_port()
+        self.hub = self.net.hub(ZWIRE)
+        self.net.node(ZWIRE, "router", listen=[f"udp/127.0.0.1:{udp}"], connect=[self.hub.endpoint])
+        self.relay = DatagramRelay(udp)
+        settings = {"timestamping/enabled": True}
+        self.publisher = self.net.client(ECLIPSE, self.hub, **settings)
+
+    def end(self):
+        self.relay.loss = 0.0
+        try:
+            self.net.end()
+        finally:
+            self.relay.end()
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = World()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def publisher(world):
+    yield world.publisher
+    world.relay.loss = 0.0
+    world.publisher.drop_all()
+
+
+@pytest.fixture
+def key():
+    return f"spooled/{next(NUMBERS)}"
+
+
+def spooler(folder, key, endpoint, **options):
+    """One whose questions are not waited for as long as by default: they may be lost, too."""
+    config = {
+        "mode": "client",
+        "connect/endpoints": [endpoint],
+        "queries_default_timeout": 500,
+        "scouting/multicast/enabled": False,
+    }
+    made = spool.Spooler(folder, key, config=config, **options)
+    made.ready(10)
+    return made
+
+
+def payloads(folder):
+    view = spool.open(folder)
+    batches = view.read(0, 0, view.end()[0], columns=["payload"])
+    return [int(value) for batch in batches for value in pa.record_batch(batch)["payload"].to_pylist()]
+
+
+def gaps(folder, kind):
+    rows = [row for batch in spool.open(folder).gaps() for row in pa.record_batch(batch).to_pylist()]
+    return [row for row in rows if row["kind"] == kind]
+
+
+def kept(spooler, count):
+    def there():
+        assert spooler.flush(5)
+        return spooler.stats()["rows"] >= count
+
+    eventually(f"{count} rows", there, within=15)
+
+
+def test_what_is_lost_on_the_way_is_got_from_the_cache(world, publisher, key, tmp_path):
+    endpoint = f"udp/127.0.0.1:{world.relay.port}"
+    with spooler(tmp_path, key, endpoint) as keeping:
+        publisher.advanced_publisher(name="pub", key=key, cache=1000, detect={"heartbeat": 0.05})
+        publisher.publish_numbers(name="pub", start=0, end=20)
+        kept(keeping, 20)
+        world.relay.loss = 0.2
+        for start in range(20, 320, 20):
+            publisher.publish_numbers(name="pub", start=start, end=start + 20)
+        kept(keeping, 320)
+        world.relay.loss = 0.0
+        assert world.relay.lost > 0
+        assert keeping.stats()["lost"] == 0
+    assert payloads(tmp_path) == list(range(320))
+    assert gaps(tmp_path, "gap") == []
+
+
+def test_what_no_cache_has_is_a_gap(world, publisher, key, tmp_path):
+    """Published while nobody wrote, more than the cache holds. A heartbeat tells."""
+    with spooler(tmp_path, key, world.hub.endpoint) as keeping:
+        publisher.advanced_publisher(name="pub", key=key, cache=5, detect={"heartbeat": 0.1})
+        publisher.publish_numbers(name="pub", start=0, end=10)
+        kept(keeping, 10)
+    publisher.publish_numbers(name="pub", start=10, end=20)
+    with spooler(tmp_path, key, world.hub.endpoint) as keeping:
+        kept(keeping, 5)
+    # Of those that the cache still had, none is a gap.
+    assert payloads(tmp_path) == [*range(10), *range(15, 20)]
+    (gap,) = gaps(tmp_path, "gap")
+    assert (gap["count"], gap["sn_to"] - gap["sn_from"]) == (5, 4)
+    assert gap["offset"] == 10
+
+
+@pytest.mark.parametrize("detect", [{}, None], ids=["numbers", "times"])
+def test_a_history_fills_what_was_missed(world, publisher, key, tmp_path, detect):
+    """Nothing is published any more; what is there already is not taken again."""
+    with spooler(tmp_path, key, world.hub.endpoint, history=True) as keeping:
+        publisher.advanced_publisher(name="pub", key=key, cache=15, detect=detect)
+        publisher.publish_numbers(name="pub", start=0, end=10)
+        kept(keeping, 10)
+    publisher.publish_numbers(name="pub", start=10, end=18)
+    with spooler(tmp_path, key, world.hub.endpoint, history=True) as keeping:
+        kept(keeping, 8)
+    assert payloads(tmp_path) == list(range(18))
+    assert gaps(tmp_path, "gap") == []
+    asked = [row["detail"] for row in gaps(tmp_path, "epoch")]
+    assert [detail.startswith("caches of publishers are asked for") for detail in asked] == [
+        True,
+        False,
+        True,
+    ]
+    assert "all that they have" in asked[0]
+    assert "since 20" in asked[2]
+
+
+def test_plain_publishers_are_kept_as_they_come(world, key, tmp_path):
+    """Times that go back, numbers that come twice: nobody else's business."""
+    with (
+        zenoh.open({"mode": "client", "connect/endpoints": [world.hub.endpoint]}) as session,
+        spooler(tmp_path, key, world.hub.endpoint, history=True) as keeping,
+    ):
+        stamps = [session.new_timestamp() for _ in range(3)]
+        entity = session.declare_publisher(key).id
+        block = {"congestion_control": zenoh.CongestionControl.BLOCK}
+        for number, stamp in enumerate([stamps[2], stamps[0], stamps[0], stamps[1]]):
+            session.put(key, str(number), timestamp=stamp, **block)
+        for number in (1, 1, 0, 2):
+            session.put(key, str(4 + number), source_info=zenoh.SourceInfo(entity, number), **block)
+        kept(keeping, 8)
+    assert sorted(payloads(tmp_path)) == [0, 1, 2, 3, 4, 5, 5, 6]
