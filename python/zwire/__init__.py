@@ -5,7 +5,16 @@ raise; ``zwire.capture`` reads captured traffic, ``zwire.spark`` runs in Spark. 
 thread and loads neither pyarrow nor pyspark.
 """
 
-from zwire._zwire import __version__
+try:
+    from zwire._zwire import __version__
+except ModuleNotFoundError as error:
+    if type(__spec__.loader).__name__ != "zipimporter":
+        raise
+    problem = (
+        "zwire is compiled, and Python imports nothing compiled from an archive: install it, or ship an"
+        f" environment that has it (--archives of Spark, not --py-files): {__file__}"
+    )
+    raise ImportError(problem, name=error.name) from error
 from zwire.capture import decode
 
 __all__ = ["__version__", "decode"]

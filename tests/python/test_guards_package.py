@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import zwire
@@ -103,3 +104,19 @@ def test_compiled_classes_cannot_be_changed_by_accident():
     for cls in classes:
         # No instance dictionary: a misspelt attribute is an error, and objects stay small.
         assert cls.__dictoffset__ == 0, cls
+
+
+def test_an_archive_that_cannot_be_imported_says_why(tmp_path):
+    """As `--py-files` of Spark tries."""
+    archive = tmp_path / "zwire.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        for file in ROOT.glob("*.py"):
+            made.write(file, f"zwire/{file.name}")
+    code = f"import sys; sys.path.insert(0, {str(archive)!r}); import zwire"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (
+        "ImportError: zwire is compiled, and Python imports nothing compiled from an archive" in done.stderr
+    )
+    assert "--archives" in done.stderr

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pickle
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ KNOWN = (
 
 def options(**given):
     return Options("test", given, KNOWN)
+
+
+def test_pyarrow_that_is_missing_is_named_with_its_extra(monkeypatch):
+    """Spark's own worker would die of it without a word."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"test: pyarrow is not installed .*: pip install 'zwire\[spark\]'"):
+        options()
 
 
 def test_values_are_typed_and_case_means_nothing():

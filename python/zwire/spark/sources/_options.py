@@ -17,6 +17,7 @@ import difflib
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from zwire.errors import ConfigError
@@ -79,9 +80,15 @@ class Options:
 
     Raises:
         ConfigError: A name is unknown, or an option is there under two names.
+        ImportError: pyarrow is not installed. A worker of Spark would only be said to have crashed.
     """
 
     def __init__(self, source: str, given: Mapping[str, str], known: Iterable[Option]) -> None:
+        if find_spec("pyarrow") is None:
+            problem = (
+                f"{source}: pyarrow is not installed where Spark runs Python: pip install 'zwire[spark]'"
+            )
+            raise ImportError(problem, name="pyarrow")
         self.source = source
         self._names: dict[str, str] = {}
         self._values: dict[str, str] = {}
