@@ -120,6 +120,7 @@ $(ZRE_PEERS)/versions: .ci/zre-peers
 stress: ext ## Minutes of load and failing networks, with a table of figures at the end
 	ZWIRE_PAIRS=1000 $(BIN)/python -m pytest tests/python/test_readiness.py -k fresh_pairs --timeout 300 $(PYTEST_ARGS)
 	ZWIRE_CRASH_KILLS=30 $(BIN)/python -m pytest tests/spark/test_crash.py -k however -s --timeout 3600 $(PYTEST_ARGS)
+	ZWIRE_IDLE_TRIGGERS=1000 $(BIN)/python -m pytest tests/spark/test_spool_limits.py -k idle --timeout 600 $(PYTEST_ARGS)
 	$(BIN)/python -m pytest tests/network/stress_reconnect.py tests/network/stress_load.py --timeout 600 $(PYTEST_ARGS)
 
 .PHONY: leaks
