@@ -203,6 +203,7 @@ impl BlockBuilder {
     /// Makes the block of the rows; [`Self::slices`] has its octets afterwards. Also how long head and
     /// padding are, as Arrow's footer wants to know.
     pub(crate) fn encode(&mut self, first: u64, epoch: u32) -> (Trailer, u32) {
+        self.columns.iter_mut().for_each(ColumnBuilder::complete);
         let (mut nodes, mut buffers, mut body) = (Vec::new(), Vec::new(), 0);
         for column in &self.columns {
             column.describe(&mut nodes, &mut buffers, &mut body);

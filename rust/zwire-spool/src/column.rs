@@ -132,6 +132,8 @@ pub(crate) struct ColumnBuilder {
     kind: Kind,
     rows: usize,
     nulls: usize,
+    /// So many null rows that the column begins with are not in its buffers yet: mostly it has no others.
+    only_nulls: usize,
     /// One bit for each row, from the first null on.
     validity: Vec<u8>,
     /// Little endian; the first one is 0.
@@ -161,6 +163,7 @@ impl ColumnBuilder {
             kind,
             rows: 0,
             nulls: 0,
+            only_nulls: 0,
             validity: Vec::new(),
             offsets: Vec::new(),
             values: Vec::new(),
@@ -175,6 +178,7 @@ impl ColumnBuilder {
     pub(crate) fn clear(&mut self) {
         self.rows = 0;
         self.nulls = 0;
+        self.only_nulls = 0;
         self.validity.clear();
         self.offsets.clear();
         self.values.clear();
@@ -216,8 +220,16 @@ impl ColumnBuilder {
     }
 
     /// Appends a value that [`Self::check`] has let pass; about how many octets it takes.
+    #[inline]
     pub(crate) fn push(&mut self, value: &Value<'_>) -> usize {
         let null = matches!(value, Value::Null);
+        if null && self.only_nulls == self.rows {
+            self.only_nulls += 1;
+            self.nulls += 1;
+            self.rows += 1;
+            return self.kind.width().unwrap_or(4);
+        }
+        self.complete();
         let bytes = match value {
             Value::Null => {
                 self.push_nothing();
@@ -228,8 +240,12 @@ impl ColumnBuilder {
                 0
             }
             Value::Int(value) => {
-                let width = self.kind.width().unwrap_or(8);
-                self.values.extend_from_slice(&value.to_le_bytes()[..width]);
+                // Lengths that the compiler knows cost no call.
+                match self.kind.width() {
+                    Some(1) => self.values.push(*value as u8),
+                    Some(4) => self.values.extend_from_slice(&(*value as i32).to_le_bytes()),
+                    _ => self.values.extend_from_slice(&value.to_le_bytes()),
+                }
                 0
             }
             Value::Text(text) => self.bytes.push(text.as_bytes()),
@@ -261,6 +277,27 @@ impl ColumnBuilder {
         self.nulls += usize::from(null);
         self.rows += 1;
         self.kind.width().unwrap_or(4) + bytes
+    }
+
+    /// Puts the nulls that the column begins with into its buffers. They have to be there before it is
+    /// described.
+    #[inline]
+    pub(crate) fn complete(&mut self) {
+        if self.only_nulls > 0 {
+            self.write_nulls();
+        }
+    }
+
+    fn write_nulls(&mut self) {
+        let rows = core::mem::take(&mut self.only_nulls);
+        self.validity.resize(rows.div_ceil(8), 0);
+        match self.kind {
+            Kind::Bool => self.values.resize(rows.div_ceil(8), 0),
+            kind => self.values.resize(rows * kind.width().unwrap_or(0), 0),
+        }
+        if self.has_offsets() {
+            self.offsets.resize((rows + 1) * 4, 0);
+        }
     }
 
     fn push_nothing(&mut self) {
@@ -322,5 +359,77 @@ fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     }
     if let (true, Some(last)) = (bit, bits.last_mut()) {
         *last |= 1 << (row % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [Kind; 7] =
+        [Kind::Bool, Kind::Int8, Kind::Int32, Kind::Int64, Kind::Text, Kind::BytesList, Kind::TextMap];
+
+    fn value(kind: Kind) -> Value<'static> {
+        match kind {
+            Kind::Bool => Value::Bool(true),
+            Kind::Text => Value::Text("some"),
+            Kind::BytesList => Value::List(&[]),
+            Kind::TextMap => Value::Map(&[("name", "value")]),
+            _ => Value::Int(-2),
+        }
+    }
+
+    /// Its nodes, its buffers, and all octets.
+    fn written(column: &mut ColumnBuilder) -> (Vec<Node>, Vec<Buffer>, Vec<u8>) {
+        column.complete();
+        let (mut nodes, mut buffers, mut at, mut slices) = (Vec::new(), Vec::new(), 0, Vec::new());
+        column.describe(&mut nodes, &mut buffers, &mut at);
+        column.slices(&mut slices);
+        let octets: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        assert_eq!(octets.len(), at);
+        (nodes, buffers, octets)
+    }
+
+    #[test]
+    fn nulls_that_a_column_begins_with_are_like_any() {
+        for kind in KINDS {
+            for nulls in [1, 7, 8, 9, 16] {
+                let (mut late, mut soon) = (ColumnBuilder::new(kind), ColumnBuilder::new(kind));
+                for row in 0..nulls + 3 {
+                    let value = if row < nulls || row == nulls + 1 { Value::Null } else { value(kind) };
+                    assert_eq!(late.push(&value), soon.push(&value));
+                    // As where a block was made, and could not be written.
+                    let (nodes, _, octets) = written(&mut soon);
+                    assert_eq!(nodes[0].nulls, (row + 1).min(nulls + i64::from(row > nulls)));
+                    assert!(row + 1 > nulls || octets.iter().all(|octet| *octet == 0), "{kind:?} {row}");
+                }
+                let all = written(&mut late);
+                assert_eq!(all, written(&mut soon), "{kind:?}");
+                // The rows that are there: the one behind the nulls, and the last.
+                let bits = (0..nulls + 3).map(|row| all.2[row as usize / 8] >> (row % 8) & 1);
+                let there: Vec<_> =
+                    (0..).zip(bits).filter(|(_, bit)| *bit == 1).map(|(row, _)| row).collect();
+                assert_eq!(there, [nulls, nulls + 2], "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_column_of_nulls_has_buffers_of_its_rows() {
+        for kind in KINDS {
+            let mut column = ColumnBuilder::new(kind);
+            for _ in 0..13 {
+                column.push(&Value::Null);
+            }
+            let (nodes, buffers, _) = written(&mut column);
+            assert_eq!((nodes[0].rows, nodes[0].nulls, buffers[0].len), (13, 13, 2));
+            let wanted = match kind {
+                Kind::Bool => 2,
+                kind => kind.width().map_or(14 * 4, |width| 13 * width as i64),
+            };
+            assert_eq!(buffers[1].len, wanted, "{kind:?}");
+            column.clear();
+            assert_eq!(written(&mut column), written(&mut ColumnBuilder::new(kind)));
+        }
     }
 }
