@@ -36,6 +36,7 @@ AREAS = [
     "zre",
     "decode",
     "spool",
+    "spool_range",
     "spark",
 ]
 # Minutes each: only with --long, or if --only asks for them.

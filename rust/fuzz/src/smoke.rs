@@ -36,6 +36,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "zre_gossip" => Some(zwire_proto::fuzzing::zre_gossip),
         "zre_log" => Some(zwire_proto::fuzzing::zre_log),
         "spool" => Some(zwire_spool::fuzzing::spool),
+        "spool_range" => Some(zwire_spool::fuzzing::range),
         _ => None,
     }
 }
@@ -322,6 +323,9 @@ fn write_seeds() -> io::Result<usize> {
     write("zre_gossip", "script", &script.repeat(2))?;
     for (name, seed) in zwire_spool::fuzzing::seeds() {
         write("spool", &name, &seed)?;
+    }
+    for (name, seed) in zwire_spool::fuzzing::range_seeds() {
+        write("spool_range", &name, &seed)?;
     }
     Ok(written)
 }

@@ -1,4 +1,4 @@
-//! The body of the fuzz target, here so that every change of the format has to keep it compiling.
+//! The bodies of the fuzz targets, here so that every change of the format has to keep it compiling.
 //!
 //! For any octets, also with right checksums around them:
 //!
@@ -14,8 +14,10 @@ use crate::{
     head::Head,
     index::{self, Entry},
     layout::{GAPS, Kind, Layout, SAMPLES, Shard, Table, ZRE, ZRE_LOG},
+    reader::BatchLimits,
     segment::{Found, Segment},
     slots,
+    wire::{LABEL, Label, Receiver},
 };
 use bytes::Bytes;
 use std::path::Path;
@@ -77,6 +79,71 @@ fn decode(segment: &Segment<&[u8]>, entry: &Entry, layout: &Layout) -> Result<Ve
         .collect())
 }
 
+/// The offsets that are asked for. They begin and end within blocks of the seeds.
+const WANTED: (u64, u64) = (1, 9);
+
+/// Takes any octets as what a range server has answered: labels, each with the length of what is beside it.
+///
+/// # Panics
+///
+/// If something does not hold that has to.
+pub fn range(data: &[u8]) {
+    let Some((choice, mut data)) = data.split_first() else { return };
+    let shard = if choice & 3 == 3 { Shard::Gaps } else { Shard::Data(0) };
+    let name = if choice & 3 == 3 { SAMPLES.name } else { table(*choice).name };
+    let kept: Vec<String> = table(*choice).columns.iter().map(|column| column.name.to_owned()).collect();
+    let kept = if choice & 3 == 3 { Vec::new() } else { kept };
+    let limits = BatchLimits { rows: 5, bytes: 4096 };
+    let receiver = Receiver::new("zwire:fuzzing", (name, &kept), shard, WANTED, None, limits);
+    let mut receiver = receiver.expect("a table and its columns");
+    let mut rows = 0;
+    let mut skipped = 0;
+    while let Some((label, rest)) = data.split_at_checked(LABEL) {
+        let Some((len, rest)) = rest.split_first_chunk::<2>() else { break };
+        let (block, rest) = rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()));
+        data = rest;
+        let (mut label, mut block) = (label.to_vec(), block.to_vec());
+        if choice & REPAIR != 0 {
+            seal(&mut label);
+            seal(&mut block);
+        }
+        let before = receiver.next();
+        receiver.take(&label, Bytes::from(block));
+        let after = receiver.next();
+        assert!(before <= after && after <= WANTED.1);
+        if Label::decode(&label).is_some_and(|label| label.hole) {
+            skipped += after - before;
+        }
+        loop {
+            match receiver.next_batch() {
+                Ok(Some(batch)) => {
+                    assert!(batch.num_rows() <= limits.rows);
+                    // Goes through every offset and every text.
+                    let _ = format!("{batch:?}");
+                    rows += batch.num_rows() as u64;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    assert_eq!(error.offset(), Some(after));
+                    // Whatever was good before it has come.
+                    assert_eq!(rows, after - WANTED.0 - skipped);
+                    return;
+                }
+            }
+        }
+        if after == WANTED.1 {
+            assert_eq!(rows, after - WANTED.0 - skipped);
+        }
+    }
+}
+
+/// Makes the checksum at the end right.
+fn seal(octets: &mut [u8]) {
+    if let Some((before, crc)) = octets.split_last_chunk_mut::<4>() {
+        *crc = crc32c::crc32c(before).to_le_bytes();
+    }
+}
+
 /// Makes the checksums of head and blocks right, as far as lengths make sense.
 fn repair(octets: &mut [u8], path: &Path, layout: &Layout) {
     let Some(len) = octets.get(12..16) else { return };
@@ -99,42 +166,54 @@ fn repair(octets: &mut [u8], path: &Path, layout: &Layout) {
     }
 }
 
-/// Segments of every table, with every sort of value, and with and without repair.
+/// Blocks of every table, with every sort of value; also the head of their segment.
+fn blocks(choice: u8) -> (Layout, Head, Vec<(Label, Vec<u8>)>) {
+    let layout = Layout::whole(table(choice));
+    let shard = if choice == 3 { Shard::Gaps } else { Shard::Data(0) };
+    let head = Head { spool: ID, shard, base: 0, follows: 0, epoch: 1 };
+    let mut builder = BlockBuilder::new(shard, &layout);
+    let (items, pairs) = ([Bytes::from_static(b"one"), Bytes::new()], [("name", "value"), ("", "x")]);
+    let mut next = 0;
+    let mut blocks = Vec::new();
+    for rows in [1_u32, 3, 7] {
+        for row in 0..rows {
+            let values: Vec<Value<'_>> = layout
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(index, column)| match column.kind {
+                    _ if column.name == "recv_ts" => Value::Int(1_000_000 * i64::from(row)),
+                    _ if (index + row as usize).is_multiple_of(3) => Value::Null,
+                    Kind::Text => Value::Text("text"),
+                    Kind::Bytes => Value::Bytes(b"bytes"),
+                    Kind::Bool => Value::Bool(row % 2 == 0),
+                    Kind::BytesList => Value::List(&items),
+                    Kind::TextMap => Value::Map(&pairs),
+                    _ => Value::Int(7),
+                })
+                .collect();
+            builder.push(&values, next + u64::from(row)).expect("values of their kinds");
+        }
+        let (trailer, _) = builder.encode(next, 1);
+        let mut slices = Vec::new();
+        builder.slices(&mut slices);
+        let octets = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+        let label = Label { first: next, end: trailer.end(), until: 11, hole: false };
+        blocks.push((label, octets));
+        next = trailer.end();
+        builder.clear();
+    }
+    (layout, head, blocks)
+}
+
+/// Segments of every table, with and without repair.
 pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for choice in 0..4 {
-        let layout = Layout::whole(table(choice));
-        let shard = if choice == 3 { Shard::Gaps } else { Shard::Data(0) };
-        let head = Head { spool: ID, shard, base: 0, follows: 0, epoch: 1 };
+        let (layout, head, blocks) = blocks(choice);
         let mut octets = head.encode(&layout);
-        let mut builder = BlockBuilder::new(shard, &layout);
-        let (items, pairs) = ([Bytes::from_static(b"one"), Bytes::new()], [("name", "value"), ("", "x")]);
-        let mut next = 0;
-        for rows in [1_u32, 3] {
-            for row in 0..rows {
-                let values: Vec<Value<'_>> = layout
-                    .columns
-                    .iter()
-                    .enumerate()
-                    .map(|(index, column)| match column.kind {
-                        _ if column.name == "recv_ts" => Value::Int(1_000_000 * i64::from(row)),
-                        _ if (index + row as usize).is_multiple_of(3) => Value::Null,
-                        Kind::Text => Value::Text("text"),
-                        Kind::Bytes => Value::Bytes(b"bytes"),
-                        Kind::Bool => Value::Bool(row % 2 == 0),
-                        Kind::BytesList => Value::List(&items),
-                        Kind::TextMap => Value::Map(&pairs),
-                        _ => Value::Int(7),
-                    })
-                    .collect();
-                builder.push(&values, next + u64::from(row)).expect("values of their kinds");
-            }
-            let (trailer, _) = builder.encode(next, 1);
-            let mut slices = Vec::new();
-            builder.slices(&mut slices);
-            slices.iter().for_each(|slice| octets.extend_from_slice(slice));
-            next = trailer.end();
-            builder.clear();
+        for (_, block) in &blocks[..2] {
+            octets.extend_from_slice(block);
         }
         octets.extend_from_slice(&head.encode_footer(&layout, &[]));
         for mode in [0, REPAIR] {
@@ -145,14 +224,40 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
+/// Answers of every table, with and without repair, and one with a hole.
+pub fn range_seeds() -> Vec<(String, Vec<u8>)> {
+    let piece = |label: &Label, block: &[u8]| {
+        let len = u16::try_from(block.len()).expect("a small block").to_le_bytes();
+        [&label.encode()[..], &len, block].concat()
+    };
+    let mut seeds = Vec::new();
+    for choice in 0..4 {
+        let (layout, _, mut blocks) = blocks(choice);
+        // The first one is before what is asked for.
+        blocks.remove(0);
+        let whole: Vec<u8> = blocks.iter().flat_map(|(label, block)| piece(label, block)).collect();
+        for mode in [0, REPAIR] {
+            seeds.push((format!("{}-{mode}", layout.table.name), [&[choice | mode], &whole[..]].concat()));
+        }
+        let hole = Label { hole: true, ..blocks[0].0 };
+        let (label, block) = &blocks[1];
+        let holed = [&[choice], &piece(&hole, &[])[..], &piece(label, block)].concat();
+        seeds.push((format!("{}-hole", layout.table.name), holed));
+    }
+    seeds
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{seeds, spool};
+    use super::{range, range_seeds, seeds, spool};
 
     #[test]
     fn seeds_hold() {
         let seeds = seeds();
         assert_eq!(seeds.len(), 8);
         seeds.iter().for_each(|(_, seed)| spool(seed));
+        let seeds = range_seeds();
+        assert_eq!(seeds.len(), 12);
+        seeds.iter().for_each(|(_, seed)| range(seed));
     }
 }
