@@ -15,6 +15,7 @@ def frames(spark: SparkSession, values: DataFrame) -> None:
     assert_type(zwire.spark.put(values, config, congestion="drop", errors="skip"), DataFrame)
     assert_type(zwire.spark.get(values, "selector", {"mode": "client"}), DataFrame)
     assert_type(zwire.spark.decode(zwire.spark.captures(spark, ["a.pcap"]), "path"), DataFrame)
+    assert_type(zwire.spark.once(values, "1 hour", time="recv_ts"), DataFrame)
     zwire.spark.put(values, config, congestion="maybe")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     zwire.spark.put(values, config, prio=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     zwire.spark.put(values)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -1,7 +1,8 @@
 """Zenoh and ZRE in Spark: publish, ask, shout, whisper and decode where the partitions are.
 
 For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`shout`, :func:`whisper`, :func:`decode`
-and :func:`captures`; :func:`decode_payload` and :func:`ros2` for what samples hold. For
+and :func:`captures`; :func:`decode_payload` and :func:`ros2` for what samples hold;
+:func:`once` for samples that several spoolers have. For
 ``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`, :func:`shout_partition`,
 :func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed. For functions of your own:
 :func:`session`. Formats of ``spark.read`` register themselves, or by
@@ -13,6 +14,7 @@ Importing this loads neither pyspark nor pyarrow; using it needs ``zwire[spark]`
 from zwire.spark import schema
 from zwire.spark._ask import ReplyRow
 from zwire.spark._nodes import close_nodes, node_counts
+from zwire.spark._once import once
 from zwire.spark._read import DecodedRow
 from zwire.spark._ros2 import ros2
 from zwire.spark._send import PutSummary
@@ -46,6 +48,7 @@ __all__ = [
     "get",
     "get_partition",
     "node_counts",
+    "once",
     "payload_schema",
     "put",
     "put_partition",
