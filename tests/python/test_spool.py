@@ -298,3 +298,24 @@ def test_a_forked_child_reads_and_does_not_write(tmp_path):
         assert done[1] == 0
         appender.append(key="c")
     assert table(spool.open(tmp_path))["key"].to_pylist() == ["a", "c"]
+
+
+def test_each_damaged_block_is_told_and_no_more_is_lost(tmp_path):
+    with spool.Appender(tmp_path) as appender:
+        for number in range(100):
+            appender.append(key="k", payload=b"%d" % number)
+            if number % 10 == 9:
+                appender.flush()
+    (file,) = (tmp_path / "0").glob("*.arrow")
+    octets = bytearray(file.read_bytes())
+    for share in (3, 2):
+        octets[len(octets) // share] ^= 1
+    file.write_bytes(octets)
+    problems = spool.verify(tmp_path)
+    assert len(problems) == 2
+    rows = 0
+    for start, stop in zip(
+        [0, *(each.offset + 10 for each in problems)], [*(each.offset for each in problems), 100], strict=True
+    ):
+        rows += sum(len(batch) for batch in spool.open(tmp_path).read(0, start, stop))
+    assert rows == 80

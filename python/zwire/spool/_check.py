@@ -6,7 +6,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zwire.errors import OffsetOutOfRange, SpoolError
+from zwire.errors import OffsetOutOfRange, SpoolCorrupt, SpoolError
 from zwire.spool._view import Spool
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def verify(
 ) -> list[Problem]:
     """Read everything, and say what cannot be: nothing, if all is well.
 
-    Behind a place that cannot be read it goes on with the next segment. ``progress`` is called with the
-    number of offsets that are done and that of all.
+    Behind a place that cannot be read it goes on where the error says, or with the next segment. ``progress``
+    is called with the number of offsets that are done and that of all.
 
     Raises:
         SpoolError: There is no spool.
@@ -97,7 +97,8 @@ def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
         except SpoolError as error:
             offset = at if error.offset is None else max(error.offset, at)
             yield Problem(shard, offset, str(error))
-            at = stop
+            resumes = error.resumes if isinstance(error, SpoolCorrupt) else None
+            at = stop if resumes is None else min(max(resumes, offset + 1), end)
         else:
             at = stop
 
