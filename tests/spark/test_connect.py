@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zwire import zenoh
+from zwire import spool, zenoh, zre
 from zwire.idempotence import Filter
 
 CAPTURE = Path(__file__).resolve().parents[1] / "vectors" / "captures" / "zenoh-query.pcap.gz"
@@ -65,7 +65,7 @@ stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).
 stream = stream.selectExpr("'written/n' as key", "cast(value as string) as payload")
 query = stream.writeStream.format("zwire").options(endpoints=endpoint, idempotence="attachment")
 query = query.option("checkpointLocation", folder).trigger(availableNow=True).start()
-assert query.awaitTermination(60)
+assert query.awaitTermination(120)
 try:
     sink.withColumnRenamed("key", "kee").write.format("zwire").mode("append").save(endpoints=endpoint)
 except Exception as error:
@@ -77,28 +77,92 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(170)
+# What a spool holds is published, and shouted.
+STREAMS = """
+import json, sys
+from pyspark.sql import SparkSession
+
+endpoint, folder, spooled, peer = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(spark).__module__, type(spark)
+kept = spark.readStream.format("zwire").option("maxRowsPerTrigger", "60")
+kept = kept.option("spool", spooled).option("startingOffsets", "earliest").load()
+sent = kept.selectExpr("'kept/' || string(payload) as key", "payload", "shard", "offset")
+query = sent.writeStream.format("zwire").trigger(availableNow=True)
+query = query.options(endpoints=endpoint, idempotence="attachment", idColumns="shard,offset")
+query = query.start(checkpointLocation=folder + "-kept")
+assert query.awaitTermination(120)
+# Unlike classic progress this has the rows of its sources alone.
+seen = [each["sources"][0] for each in query.recentProgress if each["sources"][0]["numInputRows"]]
+assert [each["numInputRows"] for each in seen] == [60, 40], query.recentProgress
+lag = [json.loads(each["latestOffset"])["lag_rows"] for each in seen]
+assert lag == [40, 0], lag
+node = {"zre.beacons": "false", "zre.bind": "127.0.0.1", "zre.mailbox": "0", "zre.peers": peer}
+shouted = kept.selectExpr("'G' as group", "payload as content")
+query = shouted.writeStream.format("zre").options(**node).trigger(availableNow=True)
+assert query.start(checkpointLocation=folder + "-zre").awaitTermination(120)
+told = spark.range(10).selectExpr("'G' as group", "cast(id as string) as content")
+told.write.format("zre").mode("append").options(**node).save()
+assert spark.read.format("zwire.gaps").load(spooled).where("kind = 'drop'").count() == 1
+assert spark.read.format("zwire").load(spooled).where("key = 'a/1'").count() == 20
+try:
+    spark.readStream.format("zwire").options(spool=spooled, maxRowPerTrigger="1").load().schema
+except Exception as error:
+    assert "did you mean 'maxRowsPerTrigger'" in str(error), error
+else:
+    raise AssertionError("an unknown option of a stream was taken")
+print("done")
+spark.stop()
+"""
+
+
+def run(script, *arguments, folder):
+    result = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert result.stdout.endswith("done\n")
+
+
+@pytest.fixture
+def listener():
+    with zre.Node("listener", {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}) as node:
+        node.join("G")
+        yield node
+
+
+@pytest.mark.timeout(300)
 def test_everything_works_through_connect(endpoint, client, collected, tmp_path):
     subscriber = client.declare_subscriber("connect/*")
     written = client.declare_subscriber("written/*", zenoh.handlers.FifoChannel(10_000))
     queryable = client.declare_queryable(
         "twice/*", lambda q: q.reply(q.key_expr, str(2 * int(str(q.key_expr).split("/")[1])))
     )
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, endpoint, str(CAPTURE), str(tmp_path / "checkpoint")],
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    assert result.stdout.endswith("done\n")
+    run(SCRIPT, endpoint, CAPTURE, tmp_path / "checkpoint", folder=tmp_path)
     assert len(collected(subscriber, 1000)) == 1000
     once = Filter()
     came = once.new(collected(written, 550))
     assert [int(sample.payload.to_bytes()) for sample in came[:500]].count(499) == 1
     assert len(came) == once.stats()["passed"] >= 550
     queryable.undeclare()
+
+
+@pytest.mark.timeout(300)
+def test_streams_of_spools_and_sinks_go_through_connect(endpoint, client, collected, listener, tmp_path):
+    kept = client.declare_subscriber("kept/*", zenoh.handlers.FifoChannel(10_000))
+    with spool.Appender(tmp_path / "spool", shards=2) as appender:
+        for number in range(100):
+            appender.append(key=f"a/{number % 5}", payload=b"%d" % number)
+        appender.append_gap(0, "drop", count=3)
+    folders = (tmp_path / "checkpoint", tmp_path / "spool")
+    run(STREAMS, endpoint, *folders, listener.endpoint, folder=tmp_path)
+    came = Filter().new(collected(kept, 100))
+    assert sorted(int(sample.payload.to_bytes()) for sample in came) == list(range(100))
+    shouts = [event.content for event in listener.recv_many(1000, 5) if event.type == "SHOUT"]
+    assert sorted(shouts) == sorted([b"%d" % number] for number in (*range(100), *range(10)))
