@@ -116,6 +116,7 @@ $(ZRE_PEERS)/versions: .ci/zre-peers
 	@echo "== getting czmq from Debian and building zyre 2.0.1, 1.0.0 and the one of 20/ZRE into .tools/zre"
 	.ci/zre-peers $(ZRE_PEERS)
 
+# ZWIRE_CRASH_SEED=3 kills others at other moments; the default is 7.
 .PHONY: stress
 stress: ext ## Minutes of load and failing networks, with a table of figures at the end
 	ZWIRE_PAIRS=1000 $(BIN)/python -m pytest tests/python/test_readiness.py -k fresh_pairs --timeout 300 $(PYTEST_ARGS)
