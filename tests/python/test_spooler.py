@@ -381,3 +381,25 @@ def test_what_cannot_be_is_refused(hub, tmp_path):
             spooler.flush()
         # The session is who opened it's.
         session.put("k", b"")
+
+
+def test_rows_say_by_which_link_they_came(hub, tmp_path):
+    """Of a client its only one, of a router each; of its own session none."""
+    with (
+        client(hub) as publisher,
+        client(hub) as session,
+        spool.Spooler(tmp_path / "client", "k", session=session) as far,
+        spool.Spooler(tmp_path / "router", "k", session=hub) as near,
+    ):
+        far.ready(5)
+        near.ready(5)
+        publisher.put("k", b"published", **BLOCK)
+        hub.put("k", b"own", **BLOCK)
+        for spooler in (far, near):
+            eventually(lambda spooler=spooler: spooler.stats()["rows"] == 2)
+            assert spooler.flush(5)
+        (link,) = [link for link in hub.info.links() if str(link.zid) == str(publisher.zid())]
+        there = {bytes(row["payload"]): row["link"] for row in rows(spool.open(tmp_path / "client"))}
+        assert there == dict.fromkeys([b"published", b"own"], hub.listening()[0])
+        here = {bytes(row["payload"]): row["link"] for row in rows(spool.open(tmp_path / "router"))}
+        assert here == {b"published": str(link.dst), b"own": None}

@@ -5,6 +5,7 @@ use crate::{
     burst::{Burst, Moment},
     connectivity::Connectivity,
     link::{Link, Sent, Urgency},
+    origins::Origins,
     query::{InboundQuery, Query},
     queue::{Pushed, Queue, Weigh},
     shared::Shared,
@@ -314,6 +315,10 @@ pub(crate) struct Core {
     pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
     pub(crate) gets: HashMap<GetId, Replies>,
     pub(crate) advanced: Advanced,
+    /// The other ends of links, by the numbers that samples have.
+    pub(crate) origins: Arc<Origins>,
+    /// The number of a client's link; those of nodes are their faces.
+    client_link: u32,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
     pub(crate) connectivity: Connectivity,
     /// What was counted by what is there no more.
@@ -340,6 +345,8 @@ impl Core {
             queries: HashMap::new(),
             gets: HashMap::new(),
             advanced: Advanced::default(),
+            origins: Arc::default(),
+            client_link: 0,
             matching: HashMap::new(),
             connectivity: Connectivity::new(one_link),
             past: Past::default(),
@@ -379,6 +386,12 @@ impl Core {
         result
     }
 
+    /// A client has a link.
+    pub(crate) fn client_link_up(&mut self, locator: &str) {
+        self.client_link = self.client_link.wrapping_add(1).max(1);
+        self.origins.add(self.client_link, locator);
+    }
+
     /// A PUSH of a link. Data does not wait in the queues of the machines, which are empty between two
     /// inputs: it goes from machine to machine by reference, and is moved once, into the queue of its
     /// subscriber.
@@ -390,12 +403,16 @@ impl Core {
         reliability: Reliability,
         effects: &mut Effects,
     ) -> Result<(), Option<CloseReason>> {
-        let Self { api, side, samples, advanced, .. } = self;
+        let Self { api, side, samples, advanced, client_link, .. } = self;
         match side {
             Side::Client(_) => {
                 if let NetworkMessage::Push(push) = message {
                     let mut sink = ToSubscribers { now, samples, advanced, effects };
-                    api.handle_push_to(now, push, reliability, |id, sample| sink.sample(id, sample));
+                    let link = *client_link;
+                    api.handle_push_to(now, push, reliability, |id, mut sample| {
+                        sample.link = link;
+                        sink.sample(id, sample);
+                    });
                 }
                 Ok(())
             }
@@ -408,7 +425,11 @@ impl Core {
                         }
                     } else if let NetworkMessage::Push(push) = message {
                         let mut sink = ToSubscribers { now, samples, advanced, effects };
-                        api.handle_push_to(now, push, reliability, |id, sample| sink.sample(id, sample));
+                        let link = face.0;
+                        api.handle_push_to(now, push, reliability, |id, mut sample| {
+                            sample.link = link;
+                            sink.sample(id, sample);
+                        });
                     }
                 });
                 result.map_err(|error| error.close_reason())

@@ -135,11 +135,13 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
             Side::Client(slot) => {
                 *slot = Some(link.clone());
                 core.api.handle_link_up(now, remote);
+                core.client_link_up(&link.peer);
                 FaceId(1)
             }
             Side::Node(side) => {
                 let face = side.new_face();
                 side.links.insert(face, link.clone());
+                core.origins.add(face.0, &link.peer);
                 side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
                 face
             }

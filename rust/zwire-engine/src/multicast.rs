@@ -303,6 +303,7 @@ impl Ears {
             core.connectivity.up(info.clone());
             let Side::Node(side) = &mut core.side else { return None };
             let face = side.new_face();
+            core.origins.add(face.0, &info.dst);
             side.node.handle_face_up(now, face, remote, kind);
             Some(face)
         });

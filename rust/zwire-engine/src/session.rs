@@ -11,6 +11,7 @@ use crate::{
     io::group_of,
     link::Link,
     multicast,
+    origins::Origins,
     query::Query,
     queue::{Bounds, Overflow, Queue, Weigh},
     runtime,
@@ -690,6 +691,12 @@ impl Session {
     #[must_use]
     pub fn config(&self) -> &NodeConfig {
         &self.shared.config
+    }
+
+    /// The other ends of links, by the numbers that samples have.
+    #[must_use]
+    pub fn origins(&self) -> Arc<Origins> {
+        self.shared.core.lock().origins.clone()
     }
 
     /// Where this node really listens, as locators: with the ports that the system chose.

@@ -121,6 +121,8 @@ pub(crate) struct PySample {
 impl PySample {
     fn new(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
         let payload = Py::new(py, PyZBytes(core::mem::take(&mut sample.payload)))?;
+        // How it came is no part of what it is, where samples are compared and pickled.
+        sample.link = 0;
         Ok(Self { sample, payload })
     }
 
@@ -266,6 +268,7 @@ impl PySample {
             source_info: source_info(source)?.map(Box::new),
             attachment: attachment.map(|attachment| attachment.get().0.clone()),
             stamps: stack.map(|stack| Box::new(settled(stamps::of_parts(stack)))),
+            link: 0,
         };
         Self::new(payload.py(), sample)
     }

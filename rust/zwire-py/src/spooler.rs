@@ -304,7 +304,8 @@ impl SpoolWriter {
         match feed {
             Feed::Subscriber(subscriber) => {
                 let (key, queue) = subscriber.source();
-                let rows = Samples::new(&self.layout, started.keys.clone(), self.known.clone());
+                let (keys, origins) = (started.keys.clone(), subscriber.origins());
+                let rows = Samples::new(&self.layout, keys, self.known.clone(), origins);
                 let name = format!("the subscriber to {key}");
                 started.keys.push(key);
                 started.start(&self.shared, name, queue, rows)

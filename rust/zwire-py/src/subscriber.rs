@@ -11,7 +11,7 @@ use crate::{
 };
 use pyo3::{prelude::*, types::PyDict};
 use std::sync::Arc;
-use zwire_engine::Queue;
+use zwire_engine::{Origins, Queue};
 use zwire_proto::zenoh::{
     KeyExpr,
     session::{EntityId, Sample},
@@ -62,6 +62,11 @@ impl Subscriber {
     /// What it subscribes to, and where samples wait: for a thread of ours that takes them.
     pub(crate) fn source(&self) -> (KeyExpr, Arc<Queue<Sample>>) {
         (self.key.clone(), self.queue.clone())
+    }
+
+    /// Whose samples they are.
+    pub(crate) fn origins(&self) -> Arc<Origins> {
+        self.declared.session.0.engine.origins()
     }
 
     fn channel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handler>> {

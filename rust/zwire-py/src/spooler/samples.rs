@@ -4,11 +4,16 @@ use super::{
     numbers::{Number, Numbers},
     thread::Rows,
 };
+use std::{collections::HashMap, sync::Arc};
+use zwire_engine::Origins;
 use zwire_proto::zenoh::{
     CongestionControl, Encoding, KeyExpr, Reliability, ZenohId,
     session::{Sample, SampleKind},
 };
 use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
+
+/// Links whose other ends are known at once; beyond it all are looked up again.
+const MAX_LINKS: usize = 4096;
 
 /// What a column takes of a sample.
 #[derive(Clone, Copy)]
@@ -28,6 +33,7 @@ enum Field {
     Block,
     Express,
     Reliable,
+    Link,
     Received,
     /// Nothing that a sample has, or that is made by the shard.
     Other,
@@ -50,6 +56,7 @@ fn fields(layout: &Layout) -> Vec<Field> {
         "congestion_block" => Field::Block,
         "express" => Field::Express,
         "reliable" => Field::Reliable,
+        "link" => Field::Link,
         "recv_ts" => Field::Received,
         _ => Field::Other,
     };
@@ -77,12 +84,31 @@ pub(super) struct Samples {
     fields: Vec<Field>,
     numbers: Numbers,
     encoding: (Encoding, String),
+    origins: Arc<Origins>,
+    links: HashMap<u32, Option<Arc<str>>>,
+    /// What most samples have: the same as the one before.
+    link: (u32, Option<Arc<str>>),
 }
 
 impl Samples {
-    pub(super) fn new(layout: &Layout, earlier: Vec<KeyExpr>, numbers: Numbers) -> Self {
+    pub(super) fn new(
+        layout: &Layout,
+        earlier: Vec<KeyExpr>,
+        numbers: Numbers,
+        origins: Arc<Origins>,
+    ) -> Self {
         let encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
-        Self { earlier, fields: fields(layout), numbers, encoding }
+        let links = HashMap::new();
+        Self { earlier, fields: fields(layout), numbers, encoding, origins, links, link: (0, None) }
+    }
+
+    /// Looks up where a link leads to.
+    fn change_link(&mut self, number: u32) {
+        if self.links.len() >= MAX_LINKS {
+            self.links.clear();
+        }
+        let locator = self.links.entry(number).or_insert_with(|| self.origins.locator(number));
+        self.link = (number, locator.clone());
     }
 }
 
@@ -118,6 +144,9 @@ impl Rows for Samples {
         if self.encoding.0 != sample.encoding {
             self.encoding = (sample.encoding.clone(), sample.encoding.to_string());
         }
+        if self.link.0 != sample.link {
+            self.change_link(sample.link);
+        }
         let hlc_id = sample.timestamp.map(|timestamp| id_octets(timestamp.id));
         let zid = sample.source_info.as_ref().map(|info| id_octets(info.zid));
         let micros = |sample: &Sample| {
@@ -145,6 +174,7 @@ impl Rows for Samples {
                 Field::Block => Value::Bool(sample.qos.congestion() != CongestionControl::Drop),
                 Field::Express => Value::Bool(sample.qos.express()),
                 Field::Reliable => Value::Bool(sample.reliability == Reliability::Reliable),
+                Field::Link => self.link.1.as_deref().into(),
                 Field::Received => Value::Int(time),
                 Field::Other => Value::Null,
             };

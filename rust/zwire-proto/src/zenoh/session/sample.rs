@@ -40,6 +40,8 @@ pub struct Sample {
     pub attachment: Option<Bytes>,
     /// When it passed where, if its sender wants to know.
     pub stamps: Option<Box<Stamps>>,
+    /// Which link has brought it, by a number of whoever drives the session; 0: none, or not known.
+    pub link: u32,
 }
 
 impl Sample {
@@ -71,6 +73,7 @@ impl Sample {
                 source_info: put.source_info.take(),
                 attachment: put.attachment.take(),
                 stamps,
+                link: 0,
             },
             PushBody::Del(del) => Self {
                 key,
@@ -83,6 +86,7 @@ impl Sample {
                 source_info: del.source_info.take(),
                 attachment: del.attachment.take(),
                 stamps,
+                link: 0,
             },
         }
     }
@@ -107,6 +111,7 @@ impl Sample {
             source_info: None,
             attachment: None,
             stamps: None,
+            link: 0,
         }
     }
 

@@ -257,6 +257,7 @@ fn everything_of_a_publication_reaches_the_sample() {
             source_info,
             attachment: Some(Bytes::new()),
             stamps: None,
+            link: 0,
         }
     );
 }
