@@ -8,16 +8,16 @@ from uuid import uuid4
 
 from zwire.errors import SpoolError, SpoolMismatch
 from zwire.spark.sources._offsets import Position
-from zwire.spark.sources._spool import edges, max_partitions, out_of_range
+from zwire.spark.sources._spool import bounded, edges, max_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zwire.errors import OffsetOutOfRange
     from zwire.spark.sources._logs import Logs, Part, Reading
     from zwire.spark.sources._offsets import Offsets, Places
     from zwire.spark.sources._options import Options
-
-    Marks = Mapping[str, Mapping[int, Mapping[str, int]]]
+    from zwire.spark.sources._spool import Marks
 
 _log = logging.getLogger("zwire.spark")
 
@@ -50,8 +50,8 @@ class Follower:
     def initial(self) -> Position:
         """Give where a new query begins; the same for as long as this lives."""
         if self.first is None:
-            places = edges(self.options, "starting", self.logs, "latest")
             marks = self.logs.marks()
+            places = edges(self.options, "starting", self.logs, marks, "latest")
             for name, shards in marks.items():
                 places[name] = self._bounded(name, places[name], shards)
             consumer = self.options.text("consumer")
@@ -164,16 +164,12 @@ class Follower:
         self._say(problem)
 
     def _bounded(self, name: str, offsets: Offsets, shards: Mapping[int, Mapping[str, int]]) -> Offsets:
-        found = {}
-        for shard, mark in shards.items():
-            offset = offsets[shard]
-            found[shard] = min(max(offset, mark["earliest"]), mark["end"])
-            if found[shard] != offset:
-                error = out_of_range(self.logs.by_id[name], shard, offset, mark)
-                if self.reading.fail:
-                    raise error
-                self._say(str(error))
-        return found
+        return bounded(self.logs.by_id[name], offsets, shards, self._lost)
+
+    def _lost(self, error: OffsetOutOfRange) -> None:
+        if self.reading.fail:
+            raise error
+        self._say(str(error))
 
     def _say(self, problem: str) -> None:
         """Log a problem; once, since Spark asks a hundred times a second."""

@@ -18,7 +18,7 @@ from zwire.spark.sources._options import EPOCH, SESSION, Option, Options
 from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.datasource import Filter, InputPartition
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from zwire.spark.schema import RowSchema
     from zwire.spark.sources._logs import Log
     from zwire.spark.sources._offsets import Offsets, Places
+
+    Marks = Mapping[str, Mapping[int, Mapping[str, int]]]
 
 FOLDERS = (Option("spool", "spools", "path"),)
 """Which spools are read."""
@@ -58,6 +60,14 @@ DEFAULT = {
     )
 }
 """The columns that are read where nothing else is asked for, if there are many."""
+
+
+_EDGES: Mapping[str | int, str] = {
+    "earliest": "earliest",
+    "latest": "end",
+    EARLIEST: "earliest",
+    LATEST: "end",
+}
 
 
 def folders(options: Options) -> list[str]:
@@ -117,37 +127,56 @@ def max_partitions(options: Options) -> int:
     return options.integer("maxPartitions", 2 * (os.cpu_count() or 1), least=1)
 
 
-def edges(options: Options, which: str, logs: Logs, default: str) -> Places:
+def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) -> Places:
     """Give the offsets that ``<which>Offsets`` or ``<which>Timestamp`` ask for, there or not.
 
     Raises:
         ConfigError: Both are given, or one cannot be understood.
     """
-    name, time = f"{which}Offsets", options.instant(f"{which}Timestamp")
-    found = asked(options, name)
+    wanted = _asked(options, which, marks) or default
+    time = options.instant(f"{which}Timestamp")
     if time is not None:
-        if found is not None:
-            raise options.error(name, f"and {which}Timestamp exclude each other")
         return {spool: log.at(time) for spool, log in logs.by_id.items()}
-    marks = logs.marks()
-    if found is None:
-        found = default
-    if isinstance(found, str):
-        edge = "earliest" if found == "earliest" else "end"
-        return {
-            spool: {shard: mark[edge] for shard, mark in shards.items()} for spool, shards in marks.items()
-        }
+
+    def place(spool: str, shard: int) -> int:
+        offset = wanted if isinstance(wanted, str) else wanted[spool][shard]
+        edge = _EDGES.get(offset)
+        return int(offset) if edge is None else marks[spool][shard][edge]
+
+    return {spool: {shard: place(spool, shard) for shard in shards} for spool, shards in marks.items()}
+
+
+def _asked(options: Options, which: str, marks: Marks) -> str | Places | None:
+    """Give what ``<which>Offsets`` asks for, after checking that it can be meant."""
+    name = f"{which}Offsets"
+    found = asked(options, name)
+    if found is not None and options.instant(f"{which}Timestamp") is not None:
+        raise options.error(name, f"and {which}Timestamp exclude each other")
+    if found is None or isinstance(found, str):
+        return found
     given = places(options, name, found, list(marks))
-    words = {EARLIEST: "earliest", LATEST: "end"}
     for spool, shards in marks.items():
         if set(given[spool]) != set(shards):
             raise options.error(
                 name, f"has shards {sorted(given[spool])} of spool {spool}, which has {sorted(shards)}"
             )
-        for shard, offset in given[spool].items():
-            if offset in words:
-                given[spool][shard] = shards[shard][words[offset]]
     return given
+
+
+def bounded(
+    log: Log,
+    offsets: Offsets,
+    marks: Mapping[int, Mapping[str, int]],
+    lost: Callable[[OffsetOutOfRange], None],
+) -> Offsets:
+    """Give the offsets that are there and next to these; ``lost`` is told of those that are not."""
+    found = {}
+    for shard, mark in marks.items():
+        offset = offsets[shard]
+        found[shard] = min(max(offset, mark["earliest"]), mark["end"])
+        if found[shard] != offset:
+            lost(out_of_range(log, shard, offset, mark))
+    return found
 
 
 def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
@@ -162,8 +191,10 @@ def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
 
 def check_batch(options: Options, logs: Logs) -> None:
     """Refuse wrong options of batches, and of streams what they have in common with these."""
+    marks = logs.marks()
     for which in ("starting", "ending"):
-        edges(options, which, logs, "latest")
+        options.instant(f"{which}Timestamp")
+        _asked(options, which, marks)
     options.flag("failOnDataLoss", default=True)
     options.pushdown()
     max_partitions(options)
@@ -188,22 +219,19 @@ class SpoolReader(DataSourceReader):
         """Spread what is there now."""
         logs = open_all(self.options, self.reading.table)
         check(self.options, logs, self.reading.columns)
-        start = edges(self.options, "starting", logs, "earliest")
-        end = edges(self.options, "ending", logs, "latest")
+        # Once: what is deleted from here on is missed by whoever reads it, not by this.
+        marks = logs.marks()
+        start = edges(self.options, "starting", logs, marks, "earliest")
+        end = edges(self.options, "ending", logs, marks, "latest")
         for place in (start, end):
-            self._bound(logs, place)
+            for name, shards in marks.items():
+                place[name] = bounded(logs.by_id[name], place[name], shards, self._lost)
         self._narrow(logs, start, end)
         return [*logs.plan(start, end, max_partitions(self.options))]
 
-    def _bound(self, logs: Logs, place: Places) -> None:
-        """Keep to what there is."""
-        for name, shards in logs.marks().items():
-            for shard, mark in shards.items():
-                offset = place[name][shard]
-                near = min(max(offset, mark["earliest"]), mark["end"])
-                if near != offset and self.reading.fail:
-                    raise out_of_range(logs.by_id[name], shard, offset, mark)
-                place[name][shard] = near
+    def _lost(self, error: OffsetOutOfRange) -> None:
+        if self.reading.fail:
+            raise error
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
         """Leave out what filters take out anyway."""
@@ -224,7 +252,6 @@ class PushingSpoolReader(SpoolReader):
         """Take what is exact here, and give the rest back."""
         taken, left = split(filters, columns_of(TABLES[self.reading.table]))
         self.filters = Filters(taken)
-        check(self.options, open_all(self.options, self.reading.table), self.reading.columns)
         return left
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
