@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
+use zwire_engine::runtime::Birth;
 use zwire_spool::{
     Durability, Error, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer,
     layout::{Kind, table},
@@ -28,7 +29,7 @@ pub(crate) fn now() -> i64 {
 }
 
 /// How a spool is opened for writing, from Python.
-#[derive(Clone, FromPyObject)]
+#[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {
     table: String,
@@ -73,11 +74,15 @@ impl Settings {
 }
 
 /// Opens a spool for writing.
-pub(crate) fn open(py: Python<'_>, dir: &Path, settings: &Settings) -> PyResult<(Writer, Shards)> {
-    let (wanted, options) = settings.parse(py)?;
+pub(crate) fn open(
+    py: Python<'_>,
+    dir: &Path,
+    wanted: &Wanted,
+    options: &Options,
+) -> PyResult<(Writer, Shards)> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    py.detach(|| Writer::open(dir, &wanted, id, &options, now())).map_err(|error| errors::spool(py, &error))
+    py.detach(|| Writer::open(dir, wanted, id, options, now())).map_err(|error| errors::spool(py, &error))
 }
 
 /// What a row holds in one column, as taken from Python.
@@ -175,7 +180,7 @@ fn cell(array: &ArrayRef, kind: Kind, row: usize) -> Option<Owned> {
     }
 }
 
-/// A spool that is open, and the process that has opened it.
+/// A spool that is open.
 struct Open {
     writer: Writer,
     shards: Shards,
@@ -186,7 +191,7 @@ struct Open {
 pub(crate) struct SpoolAppender {
     open: Mutex<Option<Open>>,
     layout: Layout,
-    process: u32,
+    birth: Birth,
 }
 
 impl SpoolAppender {
@@ -195,7 +200,7 @@ impl SpoolAppender {
         py: Python<'_>,
         f: impl FnOnce(&mut Open) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        if self.process != std::process::id() {
+        if !self.birth.is_here() {
             return Err(errors::usage(
                 py,
                 "this spool belongs to another process: open it again after a fork",
@@ -209,7 +214,7 @@ impl SpoolAppender {
     }
 
     fn check(&self, name: &str) -> PyResult<()> {
-        // Both are made here.
+        // It is made here.
         if self.layout.position(name).is_some() && name != "offset" {
             return Ok(());
         }
@@ -240,10 +245,11 @@ fn push(open: &mut Open, shard: Option<u32>, row: &[Owned], key: Option<usize>) 
 impl SpoolAppender {
     #[new]
     fn new(py: Python<'_>, dir: PathBuf, settings: Settings) -> PyResult<Self> {
-        let (writer, shards) = open(py, &dir, &settings)?;
+        let (wanted, options) = settings.parse(py)?;
+        let (writer, shards) = open(py, &dir, &wanted, &options)?;
         let layout = writer.meta().layout.clone();
         let open = Mutex::new(Some(Open { writer, shards }));
-        Ok(Self { open, layout, process: std::process::id() })
+        Ok(Self { open, layout, birth: Birth::here() })
     }
 
     /// Appends a row.
@@ -356,7 +362,7 @@ impl SpoolAppender {
     /// Writes and seals everything and lets go of the spool. A second time does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut open) = self.open.lock().take() else { return Ok(()) };
-        if self.process != std::process::id() {
+        if !self.birth.is_here() {
             // What the parent has open is the parent's.
             return Ok(());
         }

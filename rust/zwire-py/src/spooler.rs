@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use samples::{Samples, id_bytes};
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::Arc,
     thread::JoinHandle,
@@ -35,19 +36,22 @@ use zre::{Events, Records};
 use zwire_engine::{
     AdvancedSubscriberOptions, Queue,
     queue::{QueueStats, Weigh},
+    runtime::Birth,
 };
 use zwire_proto::zenoh::{
     KeyExpr,
     advanced::{History, Recovery},
 };
-use zwire_spool::{Durability, Error, Gap, Layout, Retention, Rule, Shard, ShardWriter, Shards, Writer};
+use zwire_spool::{
+    Consumer, Durability, Error, Gap, Layout, Retention, Rule, Shard, ShardWriter, Shards, Writer,
+};
 
 /// The log of gaps has a bound in any case: a few million of them, or a sixteenth of what the spool may have.
 const MAX_GAP_BYTES: u64 = 1 << 30;
 const MIN_GAP_BYTES: u64 = 1 << 20;
 
 /// How long a spool's rows are kept, and when readers that say nothing are forgotten.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Keeping {
     rule: Retention,
     consumer_micros: Option<i64>,
@@ -107,49 +111,58 @@ impl Shared {
         }
     }
 
-    /// Deletes what need not be kept, and seals what is old enough.
-    fn keep_house(&self) {
-        let now = now();
-        let Some(consumers) = self.note(match self.writer.lock().as_ref() {
-            Some(writer) => writer.consumers(),
-            None => return,
-        }) else {
-            return;
-        };
-        let fresh = |at: i64| self.keeping.consumer_micros.is_none_or(|ttl| now.saturating_sub(at) < ttl);
-        for (name, _) in consumers.iter().filter(|(_, consumer)| !fresh(consumer.at)) {
-            tracing::info!("consumer {name} has not committed for long and is forgotten");
-            if let Some(writer) = self.writer.lock().as_ref() {
+    /// Who has read how far, without those who are forgotten; nobody where nothing depends on it.
+    fn consumers(&self, now: i64) -> Option<BTreeMap<String, Consumer>> {
+        let Keeping { rule, consumer_micros } = self.keeping;
+        if rule == Retention::default() && consumer_micros.is_none() {
+            return Some(BTreeMap::new());
+        }
+        let writer = self.writer.lock();
+        let writer = writer.as_ref()?;
+        let mut consumers = self.note(writer.consumers())?;
+        consumers.retain(|name, consumer| {
+            let fresh = consumer_micros.is_none_or(|ttl| now.saturating_sub(consumer.at) < ttl);
+            if !fresh {
+                tracing::info!("consumer {name} has not committed for long and is forgotten");
                 self.note(writer.forget(name));
             }
+            fresh
+        });
+        Some(consumers)
+    }
+
+    /// Deletes what need not be kept, and seals what is old enough.
+    fn keep_house(&self) {
+        if self.writer.lock().is_none() {
+            return;
         }
+        let now = now();
+        let consumers = self.consumers(now);
+        let mut unread = Vec::new();
         for shard in &self.shards {
             let mut writer = shard.lock();
             let Shard::Data(number) = writer.shard() else { continue };
             self.note(writer.seal_if_due(now));
-            let committed = consumers
-                .values()
-                .filter(|consumer| fresh(consumer.at))
-                .map(|consumer| consumer.offsets.get(&number).copied().unwrap_or(0))
-                .min();
+            // Where it is not known who has read what, nothing is deleted.
+            let Some(consumers) = &consumers else { continue };
+            let read = |consumer: &Consumer| consumer.offsets.get(&number).copied().unwrap_or(0);
+            let committed = consumers.values().map(read).min();
             let deleted = self.note(writer.retain(&self.keeping.rule, committed, now)).unwrap_or_default();
-            drop(writer);
-            for range in deleted.iter().filter(|range| range.unread < range.to) {
-                self.tell(&[Gap {
-                    shard: number,
-                    offset: range.to,
-                    kind: "gap",
-                    count: Some(range.to - range.unread),
-                    time: now,
-                    detail: format!(
-                        "offsets {} to {} (exclusive) were deleted before everybody had read them: the spool \
-                         has reached its greatest size",
-                        range.unread, range.to
-                    ),
-                    ..Gap::default()
-                }]);
-            }
+            unread.extend(deleted.iter().filter(|range| range.unread < range.to).map(|range| Gap {
+                shard: number,
+                offset: range.to,
+                kind: "gap",
+                count: Some(range.to - range.unread),
+                time: now,
+                detail: format!(
+                    "offsets {} to {} (exclusive) were deleted before everybody had read them: the spool has \
+                     reached its greatest size",
+                    range.unread, range.to
+                ),
+                ..Gap::default()
+            }));
         }
+        self.tell(&unread);
         let mut log = self.gaps.lock();
         self.note(log.seal_if_due(now));
         let bytes = self.keeping.rule.bytes.map_or(MAX_GAP_BYTES, |bytes| (bytes / 16).max(MIN_GAP_BYTES));
@@ -223,7 +236,7 @@ pub(crate) struct SpoolWriter {
     known: Numbers,
     /// When the last row was received that was there at the beginning, in microseconds since 1970.
     last: Option<i64>,
-    process: u32,
+    birth: Birth,
     /// Of the spool.
     id: String,
 }
@@ -242,19 +255,21 @@ impl SpoolWriter {
         keep_bytes: Option<u64>,
         consumer_seconds: Option<f64>,
     ) -> PyResult<Self> {
-        let (writer, shards) = open(py, &dir, &settings)?;
+        let (wanted, options) = settings.parse(py)?;
+        let (writer, shards) = open(py, &dir, &wanted, &options)?;
         // Damaged rows are the matter of whoever reads them; numbers begin anew then.
         let (known, holes) = py.detach(|| Numbers::of(&dir)).unwrap_or_default();
         let micros = |seconds: f64| (seconds * 1e6) as i64;
         let count = shards.data.len() as u64;
         let rule =
             Retention { micros: keep_seconds.map(micros), bytes: keep_bytes.map(|bytes| bytes / count) };
+        let (id, by_hash) = (writer.meta().id_text(), writer.meta().rule == Rule::Hash);
         let shared = Arc::new(Shared {
-            by_hash: writer.meta().rule == Rule::Hash,
-            durability: settings.parse(py)?.1.durability,
+            by_hash,
+            durability: options.durability,
             shards: shards.data.into_iter().map(Mutex::new).collect(),
             gaps: Mutex::new(shards.gaps),
-            writer: Mutex::new(None),
+            writer: Mutex::new(Some(writer)),
             linger: Duration::from_secs_f64(linger.clamp(0.0, 60.0)),
             keeping: Keeping { rule, consumer_micros: consumer_seconds.map(micros) },
             stop: AtomicBool::new(false),
@@ -267,8 +282,6 @@ impl SpoolWriter {
             refused: AtomicU64::new(0),
             problem: Mutex::new(None),
         });
-        let id = writer.meta().id_text();
-        *shared.writer.lock() = Some(writer);
         let offset = shared.shards[0].lock().next_offset();
         let told: Vec<Gap> = holes
             .into_iter()
@@ -286,8 +299,8 @@ impl SpoolWriter {
         shared.tell(&told);
         let layout = shared.shards[0].lock().layout().clone();
         let last = shared.shards.iter().map(|shard| shard.lock().mark().last_time).max().filter(|&at| at > 0);
-        let (started, process) = (Mutex::default(), std::process::id());
-        Ok(Self { shared, started, dir, layout, known, last, process, id })
+        let (started, birth) = (Mutex::default(), Birth::here());
+        Ok(Self { shared, started, dir, layout, known, last, birth, id })
     }
 
     /// When the last row was received that was there at the beginning, in microseconds since 1970; None of a
@@ -410,18 +423,17 @@ impl SpoolWriter {
         self.check(py)?;
         let kind = ["reconnect", "epoch"].into_iter().find(|known| *known == kind).unwrap_or("gap");
         py.detach(|| {
-            for (number, shard) in (0..).zip(&self.shared.shards) {
-                let offset = shard.lock().next_offset();
-                let detail = detail.clone();
-                self.shared.tell(&[Gap {
-                    shard: number,
-                    offset,
-                    kind,
-                    time: now(),
-                    detail,
-                    ..Gap::default()
-                }]);
-            }
+            let time = now();
+            let gap = |(shard, writer): (u32, &Mutex<ShardWriter>)| Gap {
+                shard,
+                offset: writer.lock().next_offset(),
+                kind,
+                time,
+                detail: detail.clone(),
+                ..Gap::default()
+            };
+            let gaps: Vec<_> = (0..).zip(&self.shared.shards).map(gap).collect();
+            self.shared.tell(&gaps);
         });
         Ok(())
     }
@@ -433,7 +445,7 @@ impl SpoolWriter {
 
     /// Writes what is in the queues, ends the segments and lets go of the spool. A second time does nothing.
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
-        if self.process != std::process::id() {
+        if !self.birth.is_here() {
             return Ok(());
         }
         let closed = py.detach(|| {
@@ -460,7 +472,7 @@ impl SpoolWriter {
 
 impl SpoolWriter {
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        if self.process != std::process::id() {
+        if !self.birth.is_here() {
             return Err(errors::usage(py, "this spooler belongs to another process"));
         }
         if self.shared.writer.lock().is_none() {

@@ -130,21 +130,23 @@ impl Spool {
         if let Some(limit) = bytes {
             let mut pieces = Vec::new();
             for (&shard, &to) in &ends {
-                pieces.push((shard, self.pieces(shard, from(start, shard), to)?));
+                let mut log = self.log(Shard::Data(shard))?;
+                let found = log.pieces(from(start, shard), to)?;
+                pieces.push((shard, log, found));
             }
             let sum = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-            let total: u64 = pieces.iter().map(|(_, pieces)| sum(pieces)).sum();
+            let total: u64 = pieces.iter().map(|(_, _, pieces)| sum(pieces)).sum();
             if total > limit {
                 let mut moved = false;
-                for (shard, pieces) in &pieces {
-                    let to = self.reach(*shard, pieces, share(limit, sum(pieces), total))?;
+                for (shard, log, pieces) in &mut pieces {
+                    let to = log.reach(pieces, share(limit, sum(pieces), total))?;
                     let begin = from(start, *shard);
                     let to = to.unwrap_or(begin);
                     moved |= to > begin;
                     ends.insert(*shard, to);
                 }
                 // A single row may be more than the limit.
-                let first = pieces.iter().find_map(|(shard, pieces)| Some((*shard, pieces.first()?.from)));
+                let first = pieces.iter().find_map(|(shard, _, pieces)| Some((*shard, pieces.first()?.from)));
                 if let (false, Some((shard, offset))) = (moved, first) {
                     ends.insert(shard, offset + 1);
                 }
@@ -164,21 +166,22 @@ impl Spool {
         for (&shard, &to) in end {
             let begin = from(start, shard);
             if begin < to {
-                let pieces = self.pieces(shard, begin, to)?;
+                let mut log = self.log(Shard::Data(shard))?;
+                let pieces = log.pieces(begin, to)?;
                 let bytes = pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-                shards.push((shard, begin, to, pieces, bytes));
+                shards.push((shard, begin, to, log, pieces, bytes));
             }
         }
-        let total: u64 = shards.iter().map(|shard| shard.4).sum();
+        let total: u64 = shards.iter().map(|shard| shard.5).sum();
         let spare = (parts as u64).saturating_sub(shards.len() as u64);
         let (mut ranges, mut before) = (Vec::new(), 0);
-        for (shard, begin, to, pieces, bytes) in shards {
+        for (shard, begin, to, mut log, pieces, bytes) in shards {
             let cuts = 1 + share(spare, before + bytes, total) - share(spare, before, total);
             before += bytes;
             let mut at = begin;
             for cut in 1..=cuts {
                 let wanted = share(bytes, cut, cuts);
-                let stop = if cut == cuts { to } else { self.reach(shard, &pieces, wanted)?.unwrap_or(at) };
+                let stop = if cut == cuts { to } else { log.reach(&pieces, wanted)?.unwrap_or(at) };
                 if stop > at {
                     let whole: u64 = to - begin;
                     ranges.push(Range { shard, start: at, stop, bytes: share(bytes, stop - at, whole) });
@@ -188,22 +191,26 @@ impl Spool {
         }
         Ok(ranges)
     }
+}
 
+fn from(start: &Offsets, shard: u32) -> u64 {
+    start.get(&shard).copied().unwrap_or(0)
+}
+
+impl Log {
     /// The segments of a range of offsets; those at its ends in proportion.
-    fn pieces(&self, shard: u32, from: u64, to: u64) -> Result<Vec<Piece>> {
-        let shard = Shard::Data(shard);
-        let mut log = self.log(shard)?;
+    fn pieces(&mut self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
-        let bases = log.bases.clone();
+        let bases = self.bases.clone();
         for (index, &base) in bases.iter().enumerate() {
             let behind = bases.get(index + 1).copied().unwrap_or(u64::MAX);
             if behind <= from || base >= to {
                 continue;
             }
             if base >= from && behind <= to {
-                pieces.push(Piece { from: base, to: behind, bytes: log.bytes(base)? });
+                pieces.push(Piece { from: base, to: behind, bytes: self.bytes(base)? });
             } else {
-                pieces.extend(blocks(&mut log, base, from, to)?);
+                pieces.extend(self.blocks(base, from, to)?);
             }
         }
         Ok(pieces)
@@ -211,7 +218,7 @@ impl Spool {
 
     /// The offset in front of which there are so many octets of the pieces, at the end of a block where
     /// that is possible. `None`: not one row.
-    fn reach(&self, shard: u32, pieces: &[Piece], bytes: u64) -> Result<Option<u64>> {
+    fn reach(&mut self, pieces: &[Piece], bytes: u64) -> Result<Option<u64>> {
         let mut left = bytes;
         let mut reached = None;
         for piece in pieces {
@@ -220,10 +227,8 @@ impl Spool {
                 reached = Some(piece.to);
                 continue;
             }
-            let mut log = self.log(Shard::Data(shard))?;
-            let at = log.bases.partition_point(|base| *base <= piece.from);
-            let Some(&base) = at.checked_sub(1).and_then(|at| log.bases.get(at)) else { break };
-            let inner = blocks(&mut log, base, piece.from, piece.to)?;
+            let (Some(base), _) = self.around(piece.from) else { break };
+            let inner = self.blocks(base, piece.from, piece.to)?;
             if inner.len() == 1 {
                 let part = share(piece.to - piece.from, left, piece.bytes);
                 reached = if part > 0 { Some(piece.from + part) } else { reached };
@@ -239,44 +244,36 @@ impl Spool {
             break;
         }
         // A first block that is too large is cut.
-        if let (None, Some(first)) = (reached, pieces.first()) {
-            let mut log = self.log(Shard::Data(shard))?;
-            let at = log.bases.partition_point(|base| *base <= first.from);
-            if let Some(&base) = at.checked_sub(1).and_then(|at| log.bases.get(at))
-                && let Some(block) = blocks(&mut log, base, first.from, first.to)?.first()
-            {
-                let part = share(block.to - block.from, bytes, block.bytes);
-                reached = (part > 0).then_some(block.from + part);
-            }
+        if let (None, Some(first)) = (reached, pieces.first())
+            && let (Some(base), _) = self.around(first.from)
+            && let Some(block) = self.blocks(base, first.from, first.to)?.first()
+        {
+            let part = share(block.to - block.from, bytes, block.bytes);
+            reached = (part > 0).then_some(block.from + part);
         }
         Ok(reached)
     }
-}
 
-fn from(start: &Offsets, shard: u32) -> u64 {
-    start.get(&shard).copied().unwrap_or(0)
-}
+    /// The blocks of a segment that hold rows of a range; those at its ends in proportion.
+    fn blocks(&mut self, base: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
+        let view = match self.view(base) {
+            Ok(view) => view,
+            // Whoever reads it will say so; one that goes on behind it has to be able to plan.
+            Err(Error::Corrupt { .. }) => {
+                let to = self.around(base).1.map_or(to, |behind| behind.min(to));
+                return Ok(vec![Piece { from: from.max(base), to, bytes: self.bytes(base)? }]);
+            }
+            Err(error) => return Err(error),
+        };
+        view.load(to)?;
+        let pieces =
+            view.entries.iter().filter(|entry| entry.end() > from && entry.first < to).map(|entry| {
+                let (first, last) = (entry.first.max(from), entry.end().min(to));
+                Piece { from: first, to: last, bytes: share(entry.len, last - first, entry.rows.into()) }
+            });
+        Ok(pieces.collect())
+    }
 
-/// The blocks of a segment that hold rows of a range; those at its ends in proportion.
-fn blocks(log: &mut Log, base: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
-    let view = match log.view(base) {
-        Ok(view) => view,
-        // Whoever reads it will say so; one that goes on behind it has to be able to plan.
-        Err(Error::Corrupt { .. }) => {
-            let to = log.around(base).1.map_or(to, |behind| behind.min(to));
-            return Ok(vec![Piece { from: from.max(base), to, bytes: log.bytes(base)? }]);
-        }
-        Err(error) => return Err(error),
-    };
-    view.load(to)?;
-    let pieces = view.entries.iter().filter(|entry| entry.end() > from && entry.first < to).map(|entry| {
-        let (first, last) = (entry.first.max(from), entry.end().min(to));
-        Piece { from: first, to: last, bytes: share(entry.len, last - first, entry.rows.into()) }
-    });
-    Ok(pieces.collect())
-}
-
-impl Log {
     /// Octets of the segment that begins at an offset.
     fn bytes(&self, base: u64) -> Result<u64> {
         let path = self.path(base);

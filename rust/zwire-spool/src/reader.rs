@@ -10,7 +10,7 @@ use crate::{
     rows::{Batches, Rows},
     segment::bases,
     shard::Mark,
-    slots,
+    slots::{self, VALUES},
 };
 use std::{
     collections::BTreeMap,
@@ -52,11 +52,6 @@ impl Spool {
         }
     }
 
-    /// Where it is.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// What it was when it was opened.
     pub const fn meta(&self) -> &Meta {
         &self.meta
@@ -68,16 +63,17 @@ impl Spool {
     ///
     /// Of the operating system.
     pub fn marks(&self) -> Result<Vec<Mark>> {
-        let path = self.dir.join(MARKS);
-        let records = slots::read(&path, &self.meta.id, self.meta.shards as usize + 1)?;
         let shards = (0..self.meta.shards).map(Shard::Data).chain([Shard::Gaps]);
-        shards
-            .zip(records)
-            .map(|(shard, record)| match record {
-                Some(values) => Ok(Mark::decode(values)),
-                None => self.find_mark(shard),
-            })
-            .collect()
+        shards.zip(self.records()?).map(|(shard, record)| self.mark_of(shard, record)).collect()
+    }
+
+    /// What is written down of each shard, the gap log at last.
+    fn records(&self) -> Result<Vec<Option<[u64; VALUES]>>> {
+        slots::read(&self.dir.join(MARKS), &self.meta.id, self.meta.shards as usize + 1)
+    }
+
+    fn mark_of(&self, shard: Shard, record: Option<[u64; VALUES]>) -> Result<Mark> {
+        record.map_or_else(|| self.find_mark(shard), |values| Ok(Mark::decode(values)))
     }
 
     /// What the writer has published of a shard.
@@ -89,12 +85,13 @@ impl Spool {
         let index = match shard {
             Shard::Gaps => self.meta.shards,
             Shard::Data(number) if number < self.meta.shards => number,
-            Shard::Data(number) => {
-                let problem = format!("shard {number}: this spool has shards 0 to {}", self.meta.shards - 1);
-                return Err(Error::Usage(problem));
-            }
+            Shard::Data(number) => return Err(self.no_shard(number)),
         };
-        Ok(self.marks()?[index as usize])
+        self.mark_of(shard, self.records()?[index as usize])
+    }
+
+    fn no_shard(&self, number: u32) -> Error {
+        Error::Usage(format!("shard {number}: this spool has shards 0 to {}", self.meta.shards - 1))
     }
 
     /// What there is, where nobody has written it down.
@@ -164,8 +161,7 @@ impl Spool {
     /// [`Error::Usage`] for a name that is no name of a file, or a shard that is not there.
     pub fn commit(&self, name: &str, offsets: Offsets, now: i64) -> Result<()> {
         if let Some(shard) = offsets.keys().find(|shard| **shard >= self.meta.shards) {
-            let problem = format!("shard {shard}: this spool has shards 0 to {}", self.meta.shards - 1);
-            return Err(Error::Usage(problem));
+            return Err(self.no_shard(*shard));
         }
         consumers::commit(&self.dir, &self.meta.id, name, &Consumer { offsets, at: now })
     }

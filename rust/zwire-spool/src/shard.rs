@@ -165,11 +165,6 @@ impl ShardWriter {
         self.mark
     }
 
-    /// Rows that are in no file yet.
-    pub const fn pending(&self) -> u32 {
-        self.block.rows()
-    }
-
     /// Whether the block should be written before another row goes into it.
     pub const fn is_full(&self) -> bool {
         self.block.bytes() >= self.options.block_bytes || self.block.rows() >= self.options.block_rows
@@ -188,13 +183,6 @@ impl ShardWriter {
     /// Counts messages that did not get here. Others see it with the next block.
     pub const fn count_drops(&mut self, drops: u64) {
         self.mark.drops += drops;
-    }
-
-    /// Forgets the rows that are in no file yet, and says how many they were.
-    pub fn discard(&mut self) -> u32 {
-        let rows = self.block.rows();
-        self.block.clear();
-        rows
     }
 
     /// Writes the rows as a block, at a time in microseconds since 1970. With [`Durability::Os`] others

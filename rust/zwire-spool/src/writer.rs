@@ -151,11 +151,6 @@ impl Writer {
         &self.meta
     }
 
-    /// Where it is.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// What was found when it was opened: each shard, and the gap log at last.
     pub fn recovered(&self) -> &[Recovered] {
         &self.recovered
