@@ -1,4 +1,7 @@
-//! Columns out of a block, without a copy. Nothing that a block says of itself is believed.
+//! Columns out of a block. Nothing that a block says of itself is believed.
+//!
+//! Texts and bytes are never copied. Numbers are where a block lies so that they cannot be read in place, as
+//! one that came over a network may.
 
 use crate::{
     block::{TRAILER, entries},
@@ -8,7 +11,9 @@ use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Int8Array, Int32Array, Int64Array, ListArray, MapArray, StringArray,
     StructArray, TimestampMicrosecondArray,
 };
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{
+    ArrowNativeType, BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer,
+};
 use arrow_ipc::{RecordBatch as Head, root_as_message};
 use std::sync::Arc;
 
@@ -36,7 +41,8 @@ impl Block {
 
     /// Some of its columns.
     pub(crate) fn columns(&self, layout: &Layout, wanted: &[usize]) -> Result<Vec<ArrayRef>> {
-        let message = root_as_message(&self.octets[8..self.body]).map_err(|error| error.to_string())?;
+        let head = aligned(self.octets.slice_with_length(8, self.body - 8));
+        let message = root_as_message(&head).map_err(|error| error.to_string())?;
         let head = message.header_as_record_batch().ok_or("a block that is no record batch")?;
         if head.compression().is_some() {
             return Err("a block that is compressed".to_owned());
@@ -66,6 +72,16 @@ impl Block {
             })
             .collect()
     }
+}
+
+/// Octets that begin where numbers may; copied if they do not.
+fn aligned(octets: Buffer) -> Buffer {
+    if octets.as_ptr().align_offset(align_of::<u64>()) == 0 {
+        return octets;
+    }
+    let mut copy = MutableBuffer::with_capacity(octets.len());
+    copy.extend_from_slice(&octets);
+    copy.into()
 }
 
 /// Goes through the entries of one column.
@@ -112,7 +128,7 @@ impl Reader<'_> {
         if nulls == 0 {
             return Ok(None);
         }
-        let bits = NullBuffer::new(BooleanBuffer::new(bits, 0, rows));
+        let bits = NullBuffer::new(BooleanBuffer::new(aligned(bits), 0, rows));
         if bits.null_count() != nulls {
             return Err(format!("{} nulls where {nulls} are told", bits.null_count()));
         }
@@ -121,7 +137,7 @@ impl Reader<'_> {
 
     fn values<T: ArrowNativeType>(&mut self, rows: usize) -> Result<ScalarBuffer<T>> {
         let buffer = self.next_buffer(rows.saturating_mul(size_of::<T>()))?;
-        Ok(ScalarBuffer::new(buffer, 0, rows))
+        Ok(ScalarBuffer::new(aligned(buffer), 0, rows))
     }
 
     /// Offsets that grow, the last of which is at most `end` of.
@@ -151,7 +167,7 @@ impl Reader<'_> {
             }
             Kind::Bool => {
                 let bits = self.next_buffer(rows.div_ceil(8))?;
-                Arc::new(BooleanArray::new(BooleanBuffer::new(bits, 0, rows), nulls))
+                Arc::new(BooleanArray::new(BooleanBuffer::new(aligned(bits), 0, rows), nulls))
             }
             Kind::Int8 => Arc::new(Int8Array::try_new(self.values(rows)?, nulls).map_err(text)?),
             Kind::Int32 => Arc::new(Int32Array::try_new(self.values(rows)?, nulls).map_err(text)?),

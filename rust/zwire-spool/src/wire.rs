@@ -19,7 +19,7 @@ use crate::{
     rows::Batches,
 };
 use arrow_array::RecordBatch;
-use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -221,7 +221,7 @@ impl Receiver {
             }
             Some(label) => u32::try_from(label.end - label.first)
                 .map_err(|_| "an answer of too many rows".to_owned())
-                .and_then(|rows| self.batches.take(aligned(block), (label.first, rows)))
+                .and_then(|rows| self.batches.take(Buffer::from(block), (label.first, rows)))
                 .map_err(|problem| self.corrupt(problem, Some(label.end))),
         };
         self.failed = taken.err();
@@ -258,14 +258,4 @@ impl Receiver {
         let (shard, offset, path) = (self.batches.shard, self.batches.next, self.from.clone());
         Error::Corrupt { shard, offset, path, problem, resumes }
     }
-}
-
-/// Octets as the columns in them need it; they are only copied where they lie wrong.
-fn aligned(block: Bytes) -> Buffer {
-    if block.as_ptr().align_offset(align_of::<u64>()) == 0 {
-        return Buffer::from(block);
-    }
-    let mut octets = MutableBuffer::with_capacity(block.len());
-    octets.extend_from_slice(&block);
-    octets.into()
 }

@@ -46,7 +46,10 @@ fn fetch(
         let before = receiver.next();
         for (label, block) in ask(spool, before, stop, max).unwrap() {
             let block = change(&label, block.to_vec());
-            receiver.take(&label.encode(), Bytes::from(block));
+            // Behind what else is in a message, so that it begins anywhere.
+            let before = (label.first % 16) as usize;
+            let message = Bytes::from([&vec![0; before], &block[..]].concat());
+            receiver.take(&label.encode(), message.slice(before..));
         }
         loop {
             match receiver.next_batch() {
