@@ -7,7 +7,7 @@
 use super::{
     keys::Source,
     limits::{FRUITLESS_REST, MAX_FRUITLESS, STATE_LIFE},
-    stamped::{Fate, Line},
+    stamped::Line,
     subscriber::Subscriber,
     window::Window,
 };
@@ -80,19 +80,8 @@ impl Subscriber {
             return None;
         }
         let cost = sample.cost();
-        match line.take_old(timestamp.time, sample.kept(), waits) {
-            Fate::Pass(sample) => Some(sample),
-            Fate::Drop => None,
-            Fate::Held => {
-                clock.holding += 1;
-                self.held += 1;
-                self.held_bytes += cost;
-                if self.is_over() {
-                    self.release_clock(timestamp.id);
-                }
-                None
-            }
-        }
+        let fate = line.take_old(timestamp.time, sample.kept(), waits);
+        self.settle_stamped(timestamp.id, fate, cost)
     }
 }
 

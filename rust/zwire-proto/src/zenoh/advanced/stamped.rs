@@ -131,19 +131,26 @@ impl Subscriber {
         let waits = clock.histories > 0 || (beginning && !line.is_known());
         let cost = sample.cost();
         let kept = if waits { sample.kept() } else { sample };
-        match line.take(timestamp.time, kept, waits) {
-            Fate::Pass(sample) => Some(sample),
-            Fate::Drop => None,
-            Fate::Held => {
-                clock.holding += 1;
-                self.held += 1;
-                self.held_bytes += cost;
-                if self.is_over() {
-                    self.release_clock(timestamp.id);
-                }
-                None
-            }
+        let fate = line.take(timestamp.time, kept, waits);
+        self.settle_stamped(timestamp.id, fate, cost)
+    }
+
+    /// Counts what is held; what is handed over.
+    pub(super) fn settle_stamped(&mut self, zid: ZenohId, fate: Fate, cost: usize) -> Option<Sample> {
+        match fate {
+            Fate::Pass(sample) => return Some(sample),
+            Fate::Drop => return None,
+            Fate::Held => {}
         }
+        if let Some(clock) = self.clocks.get_mut(&zid) {
+            clock.holding += 1;
+        }
+        self.held += 1;
+        self.held_bytes += cost;
+        if self.is_over() {
+            self.release_clock(zid);
+        }
+        None
     }
 
     /// Hands over what was held of a clock.
