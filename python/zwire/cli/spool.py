@@ -73,9 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="drop_newest",
         help="when the disk is too slow (default: drop_newest)",
     )
-    keep.add_argument(
-        "--no-recovery", action="store_true", help="do not ask caches of publishers for what is missing"
-    )
+    keep.add_argument("--recovery", action="store_true", help="ask caches of publishers for what is missing")
     keep.add_argument(
         "--history",
         type=duration,
@@ -209,7 +207,7 @@ def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any])
         raise ConfigError(f"--shards {args.shards}: expected a number or keys", path="--shards")
     config = _options.session_config(args)
     shards: Any = "keyexprs" if args.shards == "keys" else int(args.shards)
-    given |= {"recovery": not args.no_recovery, "history": args.history, "serve": args.serve}
+    given |= {"recovery": args.recovery, "history": args.history, "serve": args.serve}
     with spool.Spooler(args.dir, keys, config=config, shards=shards, **given) as spooler:
         _options.settle(spooler.session)
         _options.say(f"keeping {' '.join(keys)} in {args.dir}, spool {spooler.id}")

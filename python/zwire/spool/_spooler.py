@@ -130,7 +130,7 @@ class Spooler(Keeper):
         durability: Literal["os", "disk"] = "os",
         overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
         queue_bytes: int = 64 << 20,
-        recovery: bool = True,
+        recovery: bool = False,
         history: bool | float = False,
         linger: float = 0.02,
         segment_bytes: int = 256 << 20,
