@@ -93,6 +93,11 @@ def folder_instead(file):
     file.mkdir()
 
 
+def pipe_instead(file):
+    file.unlink()
+    os.mkfifo(file)
+
+
 def link_instead(file, target):
     file.unlink()
     file.symlink_to(target)
@@ -140,6 +145,8 @@ REFUSED = {
     "the last is missing": (lambda f: segments(f)[-1].unlink(), r"shard 0, offset 48: no segment"),
     "all are missing": (lambda f: shutil.rmtree(f / "0"), r"shard 0, offset 0: no segment"),
     "a folder in its place": (lambda f: folder_instead(segments(f)[1]), r"0/0*12.arrow.*Is a directory"),
+    "a pipe in its place": (lambda f: pipe_instead(segments(f)[1]), r"0/0*12.arrow.*it is a pipe"),
+    "a pipe for the marks": (lambda f: pipe_instead(f / "marks"), r"marks: .*it is a pipe"),
     "a file for the shard": (lambda f: (shutil.rmtree(f / "0"), (f / "0").touch()), r"/0: .*Not a directory"),
     "a length beyond all": (lambda f: header_length(segments(f)[1]), r"shard 0, offset 12: .*2147483600"),
     "no meta": (lambda f: (f / "meta.json").unlink(), r"there is no spool \(no meta.json\)"),
@@ -201,6 +208,8 @@ HARMLESS = {
     "the list of another shard": lambda f: shutil.copy(lists(f, "1")[1], lists(f)[1]),
     "an empty list": lambda f: lists(f)[1].write_bytes(b""),
     "a list of ones": lambda f: lists(f)[1].write_bytes(b"\xff" * lists(f)[1].stat().st_size),
+    "a folder for a list": lambda f: folder_instead(lists(f)[1]),
+    "a pipe for a list": lambda f: pipe_instead(lists(f)[1]),
     "no marks": lambda f: (f / "marks").unlink(),
     "empty marks": lambda f: (f / "marks").write_bytes(b""),
     "marks of ones": lambda f: (f / "marks").write_bytes(b"\xff" * (f / "marks").stat().st_size),

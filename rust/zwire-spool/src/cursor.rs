@@ -5,12 +5,12 @@ use crate::{
     head::SpoolId,
     index::{Entry, read_more},
     layout::{Layout, Shard},
-    read_at::ReadAt as _,
+    read_at::{ReadAt as _, open_file},
     reader::Spool,
     segment::{Found, INDEX_ENDING, Segment, bases, name},
 };
 use arrow_buffer::Buffer;
-use std::{fs::File, io, path::PathBuf};
+use std::{fs::File, path::PathBuf};
 
 /// The segments of a shard.
 pub(crate) struct Log {
@@ -44,17 +44,14 @@ impl View {
         }
         let list = self.segment.path.with_extension(INDEX_ENDING);
         let len = self.segment.file.len().map_err(Error::io("read", &*self.segment.path))?;
-        match File::open(&list) {
-            Ok(file) => {
-                let (start, base) = (self.segment.start, self.segment.head.base);
-                read_more(&file, &list, start, base, &mut self.entries)?;
-                // A list that tells more than there is, is not the list of this file.
-                while self.entries.last().is_some_and(|last| last.at.saturating_add(last.len) > len) {
-                    self.entries.pop();
-                }
+        // The list is a cache: what cannot be read of it, the segment tells.
+        if let Ok(file) = open_file(&list) {
+            let (start, base) = (self.segment.start, self.segment.head.base);
+            read_more(&file, &list, start, base, &mut self.entries).ok();
+            // A list that tells more than there is, is not the list of this file.
+            while self.entries.last().is_some_and(|last| last.at.saturating_add(last.len) > len) {
+                self.entries.pop();
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("open", list)(error)),
         }
         if self.end() >= until {
             return Ok(());
@@ -91,7 +88,7 @@ impl Log {
     pub(crate) fn view(&mut self, base: u64) -> Result<&mut View> {
         if self.view.as_ref().is_none_or(|view| view.segment.head.base != base) {
             let path = self.path(base);
-            let file = File::open(&path).map_err(Error::io("open", &*path))?;
+            let file = open_file(&path).map_err(Error::io("open", &*path))?;
             let corrupt = |problem: String| Error::Corrupt {
                 shard: self.shard,
                 offset: base,
@@ -179,7 +176,12 @@ impl Cursor {
     /// What is wrong with the segment that should hold a row.
     fn damage(&mut self, next: u64) -> Result<Option<String>> {
         match self.log.around(next).0 {
-            Some(base) => Ok(self.log.view(base)?.broken.clone()),
+            Some(base) => {
+                // It is looked at anew where the segment behind it was looked at meanwhile.
+                let view = self.log.view(base)?;
+                view.load(next.saturating_add(1))?;
+                Ok(view.broken.clone())
+            }
             None => Ok(None),
         }
     }

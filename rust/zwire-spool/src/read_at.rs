@@ -42,6 +42,15 @@ impl ReadAt for &[u8] {
     }
 }
 
+/// Opens a file for reading. A pipe is refused: opening it would wait for somebody who writes.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_fifo(&std::fs::metadata(path)?.file_type()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe"));
+    }
+    File::open(path)
+}
+
 /// Fills a buffer from a position on; a file that ends earlier is an error.
 pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut [u8]) -> Result<()> {
     while !buffer.is_empty() {

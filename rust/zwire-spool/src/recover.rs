@@ -7,7 +7,7 @@ use crate::{
     index::{self, Entry},
     layout::{Layout, Shard},
     meta::sync_folder,
-    read_at::ReadAt as _,
+    read_at::{ReadAt as _, fill, open_file},
     retain::{Kept, delete_segment},
     segment::{Found, INDEX_ENDING, Segment, bases, name},
     shard::{Durability, Mark, Options, ShardWriter, footer_block},
@@ -196,21 +196,21 @@ fn last_segment(
     Ok((kept, end))
 }
 
+/// The greatest receive time of a segment's last block, by the list beside it. That is a cache: where it
+/// cannot be read, it is not known.
+fn max_time(list: &Path) -> Option<i64> {
+    let file = open_file(list).ok()?;
+    let last = (file.len().ok()? / index::ENTRY as u64).checked_sub(1)?;
+    let mut octets = [0; index::ENTRY];
+    fill(&file, list, last * index::ENTRY as u64, &mut octets).ok()?;
+    Entry::decode(&octets).map(|entry| entry.max_time)
+}
+
 /// A segment behind which there is another.
 fn sealed(folder: &Path, base: u64, next: u64) -> Result<Kept> {
     let path = folder.join(name(base));
     let bytes = fs::metadata(&path).map_err(Error::io("read", &*path))?.len();
-    let list = path.with_extension(INDEX_ENDING);
-    let mut max_time = i64::MAX;
-    if let Ok(file) = File::open(&list) {
-        let len = file.len().map_err(Error::io("read", &*list))?;
-        let at = (len / index::ENTRY as u64).saturating_sub(1) * index::ENTRY as u64;
-        let mut octets = [0; index::ENTRY];
-        if len >= index::ENTRY as u64 {
-            crate::read_at::fill(&file, &list, at, &mut octets)?;
-            max_time = Entry::decode(&octets).map_or(i64::MAX, |entry| entry.max_time);
-        }
-    }
+    let max_time = max_time(&path.with_extension(INDEX_ENDING)).unwrap_or(i64::MAX);
     Ok(Kept { base, end: next, bytes, max_time })
 }
 

@@ -12,7 +12,7 @@
 use crate::{
     error::{Error, Result},
     head::SpoolId,
-    read_at::{ReadAt, fill},
+    read_at::{ReadAt, fill, open_file},
 };
 use std::{
     fs::File,
@@ -59,7 +59,7 @@ fn newest(places: &[u8; 2 * PLACE]) -> Option<(u64, [u64; VALUES])> {
 
 /// The values of all records of a file; `None` for one that was never written, or is damaged.
 pub(crate) fn read(path: &Path, id: &SpoolId, records: usize) -> Result<Vec<Option<[u64; VALUES]>>> {
-    let file = match File::open(path) {
+    let file = match open_file(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![None; records]),
         Err(error) => return Err(Error::io("open", path)(error)),

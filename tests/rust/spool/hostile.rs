@@ -136,6 +136,20 @@ fn a_damaged_meta_is_refused() {
 }
 
 #[test]
+fn damage_in_front_of_another_segment_is_said_without_a_list() {
+    let folder = killed();
+    let path = folder.files("0", "arrow")[0].clone();
+    fs::remove_file(path.with_extension("idx")).unwrap();
+    let mut octets = fs::read(&path).unwrap();
+    let start = 16 + u32::from_le_bytes(octets[12..16].try_into().unwrap()) as usize;
+    // The length of the first block's head.
+    octets[start + 4..start + 8].copy_from_slice(&0xfff8_u32.to_le_bytes());
+    fs::write(&path, octets).unwrap();
+    let error = read_all(&folder.spool()).unwrap_err().to_string();
+    assert!(error.contains("arrow: a block that was cut off"), "{error}");
+}
+
+#[test]
 fn a_missing_segment_is_missed() {
     for missing in [0, 1] {
         let folder = killed();
