@@ -163,11 +163,15 @@ impl Shared {
             }));
         }
         self.tell(&unread);
+        let oldest = self.shards.iter().filter_map(|shard| shard.lock().oldest_time()).min();
         let mut log = self.gaps.lock();
         self.note(log.seal_if_due(now));
         let bytes = self.keeping.rule.bytes.map_or(MAX_GAP_BYTES, |bytes| (bytes / 16).max(MIN_GAP_BYTES));
         let rule = Retention { bytes: Some(bytes), ..self.keeping.rule };
-        self.note(log.retain(&rule, None, now));
+        // Rows that are older and still there are kept for a consumer, and so is what is missing between them.
+        let old = |time: i64| rule.micros.is_some_and(|age| now.saturating_sub(time) >= age);
+        let held = oldest.is_some_and(old).then_some(0);
+        self.note(log.retain(&rule, held, now));
     }
 }
 

@@ -53,6 +53,11 @@ pub(crate) fn delete_segment(folder: &Path, base: u64) -> Result<()> {
 }
 
 impl ShardWriter {
+    /// The greatest receive time in the oldest segment that is not written any more, if there is one.
+    pub fn oldest_time(&self) -> Option<i64> {
+        self.kept.front().map(|segment| segment.max_time)
+    }
+
     /// Deletes what need not be kept. `committed` is what the slowest consumer has read, `None` if there
     /// is no consumer.
     ///
