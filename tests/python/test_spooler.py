@@ -184,6 +184,51 @@ def test_numbers_that_came_while_nobody_wrote_are_rows(hub, tmp_path):
     assert [(row["sn_from"], row["sn_to"], row["count"]) for row in missing] == [(5, 8, 4)]
 
 
+@pytest.mark.parametrize("ending", ["closed", "killed"])
+def test_a_publisher_that_is_seldom_heard_is_remembered_across_a_restart(hub, tmp_path, ending):
+    many = 140_000
+    busy = pa.record_batch({"key": ["k"] * many, "payload": [b""] * many})
+    with client(hub) as publisher:
+        entity = publisher.declare_publisher("k").id
+
+        def numbered(number):
+            info = zenoh.SourceInfo(entity, number)
+            publisher.put("k", str(number), source_info=info, **BLOCK)
+
+        command = [sys.executable, "-c", KEEP, tmp_path, hub.listening()[0]]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with process:
+            assert process.stdout.readline() == "ready\n"
+            numbered(5)
+            publisher.put_batch(busy, **BLOCK)
+            view = spool.open(tmp_path)
+            eventually(lambda: sum(view.end().values()) == many + 1)
+            # Whoever is killed has said within a second what it knows.
+            eventually((tmp_path / "publishers").exists)
+            if ending == "killed":
+                process.kill()
+            process.stdin.close()
+            process.wait(20)
+        with client(hub) as session, spool.Spooler(tmp_path, "k", shards=2, session=session) as spooler:
+            spooler.ready(5)
+            numbered(10)
+            eventually(lambda: spooler.stats()["rows"] == 1)
+    (missing,) = [row for row in gaps(spool.open(tmp_path)) if row["kind"] == "gap"]
+    assert (missing["sn_from"], missing["sn_to"], missing["count"]) == (6, 9, 4)
+
+
+@pytest.mark.parametrize("damage", [b"", b"ZWIRPUBS", bytes(1 << 16)])
+def test_what_is_remembered_of_publishers_may_be_damaged(hub, tmp_path, damage):
+    with spool.Appender(tmp_path) as appender:
+        appender.append(key="k", source_zid=b"\7", source_eid=1, source_sn=5)
+    (tmp_path / "publishers").write_bytes(damage)
+    with client(hub) as session, spool.Spooler(tmp_path, "k", session=session) as spooler:
+        spooler.ready(5)
+        session.put("k", "x", **BLOCK)
+        eventually(lambda: spooler.stats()["rows"] == 1)
+        assert spooler.stats()["problem"] is None
+
+
 def test_numbers_that_a_killed_spooler_had_not_written_are_told_once(hub, tmp_path):
     with spool.Appender(tmp_path, shards=2) as appender:
         # Of two blocks that were due, only the later one came to the disk.

@@ -20,7 +20,7 @@ use crate::{
     zre_log::LogCollector,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use numbers::{Hole, Numbers, last_times};
+use numbers::{Hole, Numbers, ROWS_WITHOUT, last_times};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use samples::{Samples, id_bytes};
@@ -43,7 +43,7 @@ use zwire_proto::zenoh::{
     advanced::{History, Recovery},
 };
 use zwire_spool::{
-    Consumer, Durability, Error, Gap, Layout, Retention, Rule, Shard, ShardWriter, Shards, Writer,
+    Consumer, Durability, Error, Gap, Layout, Remembered, Retention, Rule, Shard, ShardWriter, Shards, Writer,
 };
 
 /// The log of gaps has a bound in any case: a few million of them, or a sixteenth of what the spool may have.
@@ -80,6 +80,10 @@ pub(crate) struct Shared {
     /// Rows that came to no shard: too large, or given up at the end.
     refused: AtomicU64,
     problem: Mutex<Option<String>>,
+    /// What each source knows of publishers, as of when all its rows were written.
+    publishers: Mutex<BTreeMap<usize, Remembered>>,
+    /// How many rows there were when that was last left to the next writer.
+    remembered: AtomicU64,
 }
 
 impl Shared {
@@ -131,6 +135,21 @@ impl Shared {
         Some(consumers)
     }
 
+    /// Leaves what is known of publishers to the next writer, once there are so many rows more.
+    fn remember(&self, rows: u64) {
+        let parts: Vec<_> = self.publishers.lock().values().cloned().collect();
+        let written = parts.iter().flat_map(|part| part.offsets.values()).sum::<u64>();
+        let more = written.saturating_sub(self.remembered.load(Ordering::Relaxed));
+        if more < rows || parts.iter().all(|part| part.publishers.is_empty()) {
+            return;
+        }
+        if let Some(writer) = self.writer.lock().as_ref()
+            && self.note(writer.remember(&parts)).is_some()
+        {
+            self.remembered.store(written, Ordering::Relaxed);
+        }
+    }
+
     /// Deletes what need not be kept, and seals what is old enough.
     fn keep_house(&self) {
         if self.writer.lock().is_none() {
@@ -172,6 +191,8 @@ impl Shared {
         let old = |time: i64| rule.micros.is_some_and(|age| now.saturating_sub(time) >= age);
         let held = oldest.is_some_and(old).then_some(0);
         self.note(log.retain(&rule, held, now));
+        drop(log);
+        self.remember(ROWS_WITHOUT);
     }
 }
 
@@ -285,6 +306,8 @@ impl SpoolWriter {
             duplicates: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             problem: Mutex::new(None),
+            publishers: Mutex::default(),
+            remembered: AtomicU64::new(0),
         });
         let offset = shared.shards[0].lock().next_offset();
         let told: Vec<Gap> = holes
@@ -464,6 +487,7 @@ impl SpoolWriter {
                     return Err(Error::Usage("a thread of the spooler has failed".to_owned()));
                 }
             }
+            self.shared.remember(0);
             let Some(writer) = self.shared.writer.lock().take() else { return Ok(()) };
             for shard in self.shared.shards.iter().chain([&self.shared.gaps]) {
                 shard.lock().close(now())?;

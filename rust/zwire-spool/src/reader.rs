@@ -52,6 +52,11 @@ impl Spool {
         }
     }
 
+    /// Where it is.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// What it was when it was opened.
     pub const fn meta(&self) -> &Meta {
         &self.meta

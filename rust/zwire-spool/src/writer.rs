@@ -151,6 +151,11 @@ impl Writer {
         &self.meta
     }
 
+    /// Where it is.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// What was found when it was opened: each shard, and the gap log at last.
     pub fn recovered(&self) -> &[Recovered] {
         &self.recovered

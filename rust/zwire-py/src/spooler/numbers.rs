@@ -11,10 +11,17 @@ use zwire_proto::zenoh::{
     advanced::{Source, limits::MAX_SOURCES as MAX_KNOWN},
     wire::SourceInfo,
 };
-use zwire_spool::{BatchLimits, Error, Shard, Spool};
+use zwire_spool::{BatchLimits, Error, LastNumber, Shard, Spool};
 
 /// Rows of each shard that are looked at for the last numbers of publishers, when a spooler starts.
 const LAST_ROWS: u64 = 1 << 17;
+
+/// After so many rows the next writer is told of publishers again: half of what it looks at in any case.
+pub(super) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
+
+/// Rows of each shard that are read at most, behind those that the last writer has accounted for. It does so
+/// every second; more were written by something else.
+const MOST_ROWS: u64 = 1 << 24;
 
 /// Publishers that are watched at once. Beyond it all are forgotten, and known again with their next sample.
 const MAX_SOURCES: usize = 65_536;
@@ -115,12 +122,36 @@ impl Numbers {
         if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
             return Ok((numbers, Vec::new()));
         }
+        let marks = spool.marks()?;
+        let mut left = spool.remembered();
+        let there_is = |(shard, offset): (&u32, &u64)| {
+            marks.get(*shard as usize).is_some_and(|mark| *offset <= mark.end)
+        };
+        if !left.iter().flat_map(|part| &part.offsets).all(there_is) {
+            // It is of another time of this spool: a copy that was put back.
+            left.clear();
+        }
+        for LastNumber { zid, eid, sn } in left.iter().flat_map(|part| &part.publishers).copied() {
+            if let Some(zid) = ZenohId::from_wire(&zid) {
+                numbers.see(&SourceInfo { zid, eid, sn });
+            }
+        }
         let mut there: HashMap<Publisher, BTreeSet<u32>> = HashMap::new();
         // Below these, rows are there that were not looked at.
         let mut lowest: HashMap<Publisher, u32> = HashMap::new();
-        for shard in (0..spool.meta().shards).map(Shard::Data) {
-            let mark = spool.mark(shard)?;
+        for (number, mark) in (0..spool.meta().shards).zip(&marks) {
+            let shard = Shard::Data(number);
             let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+            let known = left.iter().filter_map(|part| part.offsets.get(&number)).min().copied();
+            let begin = known.unwrap_or(start).max(mark.end.saturating_sub(MOST_ROWS)).max(mark.earliest);
+            if begin < start {
+                let mut rows = spool.read(shard, begin, start, Some(&columns), BatchLimits::default())?;
+                while let Some(batch) = rows.next_batch()? {
+                    for ((zid, eid), sn) in told(&batch, "source_sn") {
+                        numbers.see(&SourceInfo { zid, eid, sn });
+                    }
+                }
+            }
             let mut first: HashMap<Publisher, u32> = HashMap::new();
             let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
             while let Some(batch) = rows.next_batch()? {
@@ -165,6 +196,12 @@ impl Numbers {
             }
         }
         Ok((numbers, holes))
+    }
+
+    /// What the next writer is told.
+    pub(super) fn last(&self) -> Vec<LastNumber> {
+        let last = |(&(zid, eid), &sn): (&Publisher, &u32)| LastNumber { zid: zid.to_le_bytes(), eid, sn };
+        self.0.iter().map(last).collect()
     }
 
     /// What need not be asked for.

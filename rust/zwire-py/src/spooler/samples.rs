@@ -10,7 +10,7 @@ use zwire_proto::zenoh::{
     CongestionControl, Encoding, KeyExpr, Reliability, ZenohId,
     session::{Sample, SampleKind},
 };
-use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
+use zwire_spool::{Error, Gap, LastNumber, Layout, ShardWriter, Value};
 
 /// Links whose other ends are known at once; beyond it all are looked up again.
 const MAX_LINKS: usize = 4096;
@@ -138,6 +138,10 @@ impl Rows for Samples {
             detail: sample.key.as_str().to_owned(),
             ..Gap::default()
         })
+    }
+
+    fn publishers(&self) -> Vec<LastNumber> {
+        self.numbers.last()
     }
 
     fn push(&mut self, writer: &mut ShardWriter, sample: &Sample, time: i64) -> Result<Option<u64>, Error> {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use zwire_engine::{Queue, RecvError, queue::Weigh};
-use zwire_spool::{Durability, Error, Gap, Rule, ShardWriter};
+use zwire_spool::{Durability, Error, Gap, LastNumber, Offsets, Rule, ShardWriter};
 
 /// Items that are taken at once: as many as the caches near a core hold.
 const AT_ONCE: usize = 4096;
@@ -39,6 +39,11 @@ pub(super) trait Rows: Send + 'static {
     /// What it says of others: that some are missing, say. Where and when is for the caller.
     fn look(&mut self, item: &Self::Item) -> Option<Gap>;
 
+    /// The last numbers of publishers, of all that was looked at.
+    fn publishers(&self) -> Vec<LastNumber> {
+        Vec::new()
+    }
+
     /// Appends it; how many octets of payload it has. `None`: it is no row.
     fn push(&mut self, writer: &mut ShardWriter, item: &Self::Item, time: i64) -> Result<Option<u64>, Error>;
 }
@@ -56,6 +61,9 @@ pub(super) struct Taker<R: Rows> {
     unseen: u64,
     dropped: u64,
     gaps: Vec<Gap>,
+    number: usize,
+    /// Whether something has come since publishers were last noted.
+    fresh: bool,
 }
 
 impl<R: Rows> Taker<R> {
@@ -76,12 +84,15 @@ impl<R: Rows> Taker<R> {
             unseen: 0,
             dropped: 0,
             gaps: Vec::new(),
+            number,
+            fresh: true,
         }
     }
 
     /// Until the spooler is closed, or its session.
     pub(super) fn run(mut self) {
         let mut house = Instant::now();
+        let mut noted = house;
         // When the oldest row that nobody can see has to be written.
         let mut due: Option<Instant> = None;
         loop {
@@ -116,6 +127,10 @@ impl<R: Rows> Taker<R> {
                     self.shared.hurry.store(false, Ordering::Release);
                 }
             }
+            if self.unseen == 0 && (ended || noted.elapsed() >= HOUSE) {
+                self.note_publishers();
+                noted = Instant::now();
+            }
             if ended {
                 if !stopping && !self.shared.closing.load(Ordering::Acquire) {
                     let name = &self.source.name;
@@ -137,6 +152,7 @@ impl<R: Rows> Taker<R> {
     /// Appends items; `false` if the spooler was closed while the disk took nothing.
     fn append(&mut self, items: &VecDeque<R::Item>) -> bool {
         let time = now();
+        self.fresh = true;
         let shared = self.shared.clone();
         let count = shared.shards.len();
         let mut held = None;
@@ -252,6 +268,23 @@ impl<R: Rows> Taker<R> {
         self.source.done.fetch_add(self.unseen, Ordering::Release);
         self.unseen = 0;
         true
+    }
+
+    /// Notes what is known of publishers, now that all rows are written.
+    fn note_publishers(&mut self) {
+        let mut offsets = Offsets::new();
+        for (number, shard) in (0..).zip(&self.shared.shards) {
+            if self.shared.by_hash || number as usize == self.shard {
+                offsets.insert(number, shard.lock().mark().end);
+            }
+        }
+        let publishers = core::mem::take(&mut self.fresh).then(|| self.rows.publishers());
+        let mut known = self.shared.publishers.lock();
+        let part = known.entry(self.number).or_default();
+        part.offsets = offsets;
+        if let Some(publishers) = publishers {
+            part.publishers = publishers;
+        }
     }
 
     /// Tells what the queue has dropped since the last time.

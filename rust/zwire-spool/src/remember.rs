@@ -1,0 +1,198 @@
+//! What a writer knows of publishers, for the one that comes after it.
+//!
+//! Rows tell the last number of each publisher, and reading all of them takes too long. So a writer leaves it
+//! in a file, with the offsets in front of which every row is accounted for; the rows behind them are read.
+//! The file is a cache: where it is missing or damaged, only the last rows are known.
+//!
+//! ```text
+//! "ZWIRPUBS" | spool id | parts | parts x (shards | shards x offset | publishers | publishers x publisher) | crc32c
+//! publisher: id of the node, 16 octets | number of the entity | number of its last sample
+//! ```
+
+use crate::{
+    consumers::Offsets,
+    error::{Error, Result},
+    head::SpoolId,
+    reader::Spool,
+    writer::Writer,
+};
+use std::{fs, io, path::Path};
+
+const NAME: &str = "publishers";
+const MAGIC: &[u8; 8] = b"ZWIRPUBS";
+const PUBLISHER: usize = 24;
+/// Publishers that are remembered in all.
+pub const MAX_PUBLISHERS: usize = 131_072;
+/// Parts that are remembered: a writer has one for each of its threads.
+const MAX_PARTS: usize = 4096;
+const MAX_FILE: u64 = 64 << 20;
+
+/// The last number of a publisher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastNumber {
+    /// The id of its node, as a number of 128 bits, little-endian.
+    pub zid: [u8; 16],
+    /// Which of the node's entities it is.
+    pub eid: u32,
+    /// The number.
+    pub sn: u32,
+}
+
+/// What was known when all rows before some offsets had been written.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Remembered {
+    /// The offsets, by shard.
+    pub offsets: Offsets,
+    /// The publishers.
+    pub publishers: Vec<LastNumber>,
+}
+
+fn encode(id: &SpoolId, parts: &[Remembered]) -> Vec<u8> {
+    let mut octets = Vec::new();
+    octets.extend_from_slice(MAGIC);
+    octets.extend_from_slice(id);
+    let parts = &parts[..parts.len().min(MAX_PARTS)];
+    octets.extend_from_slice(&(parts.len() as u32).to_le_bytes());
+    let mut room = MAX_PUBLISHERS;
+    for part in parts {
+        octets.extend_from_slice(&(part.offsets.len() as u32).to_le_bytes());
+        for (shard, offset) in &part.offsets {
+            octets.extend_from_slice(&shard.to_le_bytes());
+            octets.extend_from_slice(&offset.to_le_bytes());
+        }
+        let publishers = &part.publishers[..part.publishers.len().min(room)];
+        room -= publishers.len();
+        octets.extend_from_slice(&(publishers.len() as u32).to_le_bytes());
+        for LastNumber { zid, eid, sn } in publishers {
+            octets.extend_from_slice(zid);
+            octets.extend_from_slice(&eid.to_le_bytes());
+            octets.extend_from_slice(&sn.to_le_bytes());
+        }
+    }
+    octets.extend_from_slice(&crc32c::crc32c(&octets).to_le_bytes());
+    octets
+}
+
+/// Takes octets from the front.
+struct Octets<'a>(&'a [u8]);
+
+impl<'a> Octets<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+}
+
+fn decode(id: &SpoolId, octets: &[u8]) -> Option<Vec<Remembered>> {
+    let (octets, crc) = octets.split_last_chunk()?;
+    if crc32c::crc32c(octets).to_le_bytes() != *crc {
+        return None;
+    }
+    let mut rest = Octets(octets);
+    if rest.take(MAGIC.len())? != MAGIC || rest.take(id.len())? != id {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for _ in 0..rest.number()? {
+        let mut part = Remembered::default();
+        for _ in 0..rest.number()? {
+            part.offsets.insert(rest.number()?, rest.array().map(u64::from_le_bytes)?);
+        }
+        let count = rest.number()? as usize;
+        for publisher in rest.take(count.checked_mul(PUBLISHER)?)?.chunks_exact(PUBLISHER) {
+            let mut publisher = Octets(publisher);
+            part.publishers.push(LastNumber {
+                zid: publisher.array()?,
+                eid: publisher.number()?,
+                sn: publisher.number()?,
+            });
+        }
+        parts.push(part);
+    }
+    rest.0.is_empty().then_some(parts)
+}
+
+/// Replaces the file at once. Nobody waits for the disk: after a power cut there may be none, or a damaged one.
+fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    fs::write(&draft, octets)?;
+    fs::rename(&draft, path)
+}
+
+impl Writer {
+    /// Leaves what is known of publishers to the next writer.
+    ///
+    /// # Errors
+    ///
+    /// Of the operating system.
+    pub fn remember(&self, parts: &[Remembered]) -> Result<()> {
+        let path = self.dir().join(NAME);
+        write(&path, &encode(&self.meta().id, parts)).map_err(Error::io("write", path))
+    }
+}
+
+impl Spool {
+    /// What a writer has left; nothing if it has left nothing that can be read.
+    pub fn remembered(&self) -> Vec<Remembered> {
+        let path = self.dir().join(NAME);
+        if !fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE) {
+            return Vec::new();
+        }
+        let octets = fs::read(&path).unwrap_or_default();
+        decode(&self.meta().id, &octets).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LastNumber, Remembered, decode, encode};
+
+    fn parts() -> Vec<Remembered> {
+        let number = |n: u32| LastNumber { zid: [n as u8; 16], eid: n, sn: u32::MAX - n };
+        vec![
+            Remembered { offsets: [(0, 7), (3, u64::MAX)].into(), publishers: (0..3).map(number).collect() },
+            Remembered::default(),
+        ]
+    }
+
+    #[test]
+    fn what_is_left_is_found() {
+        let octets = encode(&[9; 16], &parts());
+        assert_eq!(decode(&[9; 16], &octets), Some(parts()));
+        assert_eq!(decode(&[8; 16], &octets), None);
+        assert_eq!(decode(&[9; 16], &encode(&[9; 16], &[])), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_nothing() {
+        let octets = encode(&[9; 16], &parts());
+        for end in 0..octets.len() {
+            assert_eq!(decode(&[9; 16], &octets[..end]), None);
+            let mut changed = octets.clone();
+            changed[end] ^= 0x10;
+            assert_eq!(decode(&[9; 16], &changed), None);
+        }
+    }
+
+    #[test]
+    fn counts_that_promise_more_than_there_is_are_refused() {
+        let mut octets = encode(&[9; 16], &parts());
+        octets.truncate(octets.len() - 4);
+        for at in (24..octets.len()).step_by(4) {
+            let mut changed = octets.clone();
+            changed[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+            changed.extend_from_slice(&crc32c::crc32c(&changed).to_le_bytes());
+            // No panic, no memory beyond what is there.
+            decode(&[9; 16], &changed);
+        }
+    }
+}
