@@ -99,6 +99,25 @@ def test_importing_takes_less_than_50_ms(module):
     assert min(probe(module)["seconds"] for _ in range(5)) < 0.050
 
 
+def test_a_worker_of_spark_imports_nothing_that_it_does_not_use():
+    modules = probe("zwire.spark")["modules"]
+    assert [name for name in modules if name.startswith("zwire.")] == [
+        "zwire._zwire",
+        "zwire.capture",
+        "zwire.spark",
+    ]
+
+
+def test_every_name_for_spark_is_there():
+    import zwire.spark as zs
+
+    for name in zs.__all__:
+        assert name in dir(zs)
+        assert getattr(zs, name).__name__.rpartition(".")[2] == name
+    with pytest.raises(AttributeError, match="no attribute 'gett'"):
+        zs.gett  # noqa: B018
+
+
 def test_the_probe_sees_threads_and_heavy_modules():
     assert "numpy" in probe("numpy")["modules"]
     assert (

@@ -8,29 +8,33 @@ and :func:`captures`; :func:`decode_payload` and :func:`ros2` for what samples h
 :func:`session`. Formats of ``spark.read`` register themselves, or by
 :func:`register`. The columns of all of them are in :mod:`zwire.spark.schema`.
 
-Importing this loads neither pyspark nor pyarrow; using it needs ``zwire[spark]``, on the workers as well.
+Importing this loads neither pyspark nor pyarrow, and each name only when it is used: every worker of Spark
+imports it. Using it needs ``zwire[spark]``, on the workers as well.
 """
 
-from zwire.spark import schema
-from zwire.spark._ask import ReplyRow
-from zwire.spark._nodes import close_nodes, node_counts
-from zwire.spark._once import once
-from zwire.spark._read import DecodedRow
-from zwire.spark._ros2 import ros2
-from zwire.spark._send import PutSummary
-from zwire.spark._sessions import close_sessions, session, session_counts
-from zwire.spark._tell import ToldSummary
-from zwire.spark.arrow import captures, decode, get, put, shout, whisper
-from zwire.spark.batch import Batch, batches
-from zwire.spark.partitions import (
-    decode_partition,
-    get_partition,
-    put_partition,
-    shout_partition,
-    whisper_partition,
-)
-from zwire.spark.payloads import decode_payload, payload_schema
-from zwire.spark.sources import register
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zwire.spark import schema
+    from zwire.spark._ask import ReplyRow
+    from zwire.spark._nodes import close_nodes, node_counts
+    from zwire.spark._once import once
+    from zwire.spark._read import DecodedRow
+    from zwire.spark._ros2 import ros2
+    from zwire.spark._send import PutSummary
+    from zwire.spark._sessions import close_sessions, session, session_counts
+    from zwire.spark._tell import ToldSummary
+    from zwire.spark.arrow import captures, decode, get, put, shout, whisper
+    from zwire.spark.batch import Batch, batches
+    from zwire.spark.partitions import (
+        decode_partition,
+        get_partition,
+        put_partition,
+        shout_partition,
+        whisper_partition,
+    )
+    from zwire.spark.payloads import decode_payload, payload_schema
+    from zwire.spark.sources import register
 
 __all__ = [
     "Batch",
@@ -62,3 +66,52 @@ __all__ = [
     "whisper",
     "whisper_partition",
 ]
+
+_MODULES = {
+    "Batch": "batch",
+    "DecodedRow": "_read",
+    "PutSummary": "_send",
+    "ReplyRow": "_ask",
+    "ToldSummary": "_tell",
+    "batches": "batch",
+    "captures": "arrow",
+    "close_nodes": "_nodes",
+    "close_sessions": "_sessions",
+    "decode": "arrow",
+    "decode_partition": "partitions",
+    "decode_payload": "payloads",
+    "get": "arrow",
+    "get_partition": "partitions",
+    "node_counts": "_nodes",
+    "once": "_once",
+    "payload_schema": "payloads",
+    "put": "arrow",
+    "put_partition": "partitions",
+    "register": "sources",
+    "ros2": "_ros2",
+    "session": "_sessions",
+    "session_counts": "_sessions",
+    "shout": "arrow",
+    "shout_partition": "partitions",
+    "whisper": "arrow",
+    "whisper_partition": "partitions",
+}
+"""Where the names are."""
+
+_PARTS = ("arrow", "batch", "partitions", "payloads", "schema", "sources")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever it is
+    from importlib import import_module
+
+    if name in _PARTS:
+        return import_module(f"{__name__}.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PARTS})
