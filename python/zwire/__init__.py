@@ -7,14 +7,14 @@ thread and loads neither pyarrow nor pyspark.
 
 try:
     from zwire._zwire import __version__
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     if type(__spec__.loader).__name__ != "zipimporter":
         raise
-    problem = (
+    _problem = (
         "zwire is compiled, and Python imports nothing compiled from an archive: install it, or ship an"
         f" environment that has it (--archives of Spark, not --py-files): {__file__}"
     )
-    raise ImportError(problem, name=error.name) from error
+    raise ImportError(_problem, name=_error.name) from _error
 from zwire.capture import decode
 
 __all__ = ["__version__", "decode"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from zwire import errors, zenoh
 from zwire._zwire import SpoolReceiver, SpoolRows
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Self
 
-    from zwire._zwire import ArrowBatch
+    from zwire._zwire import ArrowBatch, SpoolView
 
 __all__ = ["RemoteSpool", "connect"]
 
@@ -64,8 +64,9 @@ class RemoteSpool(Spool):
 
     def _use(self, view: RemoteView) -> None:
         self._remote = view
-        self._view: Any = view
-        self.path = SCHEME + view.id
+        # It has all that a view of a folder has.
+        self._view = cast("SpoolView", view)
+        self.path: str = SCHEME + view.id
 
     def __enter__(self) -> Self:
         """Give itself."""
