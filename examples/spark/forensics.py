@@ -43,8 +43,9 @@ def make(out: Path, seconds: int) -> str:
         robots.publish(endpoint, robots.readings(1, 10))
         listener.flush(10)
     octets = bytearray(file.read_bytes())
-    middle = octets.index(b"fleet/robot-3/telemetry", len(octets) // 2)
-    octets[middle - 2 : middle] = b"\xff\xff"
+    # Robots say their keys in full, so the last one is in a message of theirs.
+    last = octets.rindex(b"fleet/robot-3/telemetry")
+    octets[last - 2 : last] = b"\xff\xff"
     file.write_bytes(octets)
     return str(file)
 
