@@ -92,7 +92,7 @@ def test_it_plans_and_reads_as_from_the_folder(served, endpoint, tmp_path):
     for reader in (remote, local):
         reader.given.pop("endpoints") if reader is local else None
         start = reader.initialOffset()
-        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        end = reader.latestOffset(start)
         found.append((start["s"], end["s"], read(reader, start, end)))
         report = reader.reportLatestOffset()
         assert (report["lag_rows"], report["gaps"]) == (0, 1)
@@ -126,7 +126,7 @@ def test_secrets_are_named_and_travel_nowhere(tmp_path, monkeypatch):
         }
         reader = follow(f"zwire:{server.id}", hub.listening()[0], **options)
         start = reader.initialOffset()
-        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        end = reader.latestOffset(start)
         assert len(read(reader, start, end)) == 10
         for travels in (reader, *reader.partitions(start, end)):
             assert b"sesame" not in pickle.dumps(travels)
@@ -142,7 +142,7 @@ def test_damage_behind_a_server_costs_its_block_if_that_is_allowed(served, endpo
     file.write_bytes(octets)
     strict = follow(f"zwire:{served.id}", endpoint)
     start = strict.initialOffset()
-    end = strict.latestOffset(start, strict.getDefaultReadLimit())
+    end = strict.latestOffset(start)
     with pytest.raises(SpoolCorrupt) as caught:
         read(strict, start, end)
     lost = caught.value.resumes - caught.value.offset
@@ -163,7 +163,7 @@ def test_a_server_that_is_away_ends_a_task_and_the_next_attempt_is_whole(
         server.ready(5)
         reader = follow(f"zwire:{server.id}", endpoint)
         start = reader.initialOffset()
-        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        end = reader.latestOffset(start)
         (part,) = reader.partitions(start, end)
         server.close()
         connect = _connect.connect
