@@ -18,9 +18,10 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql import functions as f
 from pyspark.sql.types import _parse_datatype_string
 
+import nodes
 import zwire.spark as zs
 from zwire import zenoh
-from zwire.errors import ConfigError, TimedOut, Undelivered
+from zwire.errors import ConfigError, LinkClosed, TimedOut, Undelivered
 from zwire.idempotence import Filter, Identity, commit_key
 from zwire.spark._pace import Pace
 from zwire.spark._send import Sender, put_options
@@ -55,7 +56,10 @@ def stopped():
 
     def start(kind, endpoint, mode):
         command = [sys.executable, "-c", NODE, kind, endpoint, mode]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # In a group of its own: the kernel wakes up those that are stopped when the shell of theirs ends.
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         running.append(child)
         said = child.stdout.readline().strip()
         return said, lambda: os.kill(child.pid, signal.SIGSTOP)
@@ -228,6 +232,19 @@ def test_a_peer_that_takes_nothing_ends_the_job(spark, endpoint, stopped):
     # Tasks in barrier mode start together or not at all, so both cores are free.
     assert spark.range(0, 2, 1, 2).mapInArrow(lambda rows: rows, "id long", barrier=True).count() == 2
     sink(warm, endpoint).save()
+
+
+@pytest.mark.parametrize("confirm", ["hub", "none"])
+def test_rows_of_a_link_that_is_gone_are_not_taken_for_sent(confirm):
+    """Also if it went behind the last row, when nothing waits for it any more."""
+    with nodes.router() as dead:
+        options = put_options({"connect/endpoints": dead.listening()}, confirm=confirm)
+        sender = Sender(options)
+        sender.send(pa.record_batch({"key": ["sink/a"], "payload": [b"x"]}))
+    nodes.eventually(lambda: not sender.session.info.transports())
+    with pytest.raises(LinkClosed, match="link was lost"):
+        sender.finish()
+    zs.close_sessions()
 
 
 def test_a_peer_that_takes_too_little_ends_the_wait(stopped):
