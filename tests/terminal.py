@@ -1,10 +1,13 @@
-"""Commands on a terminal of their own."""
+"""Commands in a process of their own."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
+import signal
 import subprocess
+import sys
 
 
 def shown(command, **options):
@@ -24,3 +27,17 @@ def shown(command, **options):
         assert process.wait(timeout=20) == 0
     os.close(leader)
     return seen
+
+
+@contextlib.contextmanager
+def running(*arguments):
+    """Run `zwire` with these arguments until SIGTERM; gives the first line that it says. It must succeed."""
+    process = subprocess.Popen([sys.executable, "-m", "zwire", *arguments], stderr=subprocess.PIPE, text=True)
+    try:
+        yield process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+    finally:
+        process.kill()
+        process.wait()

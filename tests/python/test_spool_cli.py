@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nodes import client, eventually, router
+from terminal import running
 from zwire import errors, recording, spool, zenoh
 from zwire.cli import main
 
@@ -34,57 +32,32 @@ def filled(tmp_path: Path) -> Path:
 
 def test_a_spooler_keeps_until_it_is_stopped(tmp_path):
     folder = tmp_path / "spool"
-    with router() as hub, client(hub) as publisher:
-        command = [
-            sys.executable,
-            "-m",
-            "zwire",
-            "spool",
-            "--dir",
-            folder,
-            "a/**",
-            "b",
-            "-e",
-            hub.listening()[0],
-        ]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        try:
-            assert "keeping a/** b in" in process.stderr.readline()
-            for number in range(50):
-                publisher.put(
-                    "a/x" if number % 2 else "b",
-                    str(number),
-                    congestion_control=zenoh.CongestionControl.BLOCK,
-                )
-            view = spool.open(folder)
-            eventually(lambda: view.end() == {0: 50})
-            process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=20)
-            assert process.returncode == 0, err
-        finally:
-            process.kill()
-            process.wait()
+    with (
+        router() as hub,
+        client(hub) as publisher,
+        running("spool", "--dir", folder, "a/**", "b", "-e", hub.listening()[0]) as said,
+    ):
+        assert "keeping a/** b in" in said
+        for number in range(50):
+            publisher.put(
+                "a/x" if number % 2 else "b",
+                str(number),
+                congestion_control=zenoh.CongestionControl.BLOCK,
+            )
+        view = spool.open(folder)
+        eventually(lambda: view.end() == {0: 50})
     (file,) = (folder / "0").glob("*.arrow")
     assert pa.ipc.open_file(file).read_all().num_rows == 50
     assert spool.verify(folder) == []
 
 
 def test_serve_answers_until_it_is_stopped(filled):
-    command = [sys.executable, "-m", "zwire", "spool", "serve", filled, "-l", "tcp/127.0.0.1:0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        said = process.stderr.readline()
+    with running("spool", "serve", filled, "-l", "tcp/127.0.0.1:0") as said:
         assert f"serving {filled}, spool" in said
         endpoint = said.split()[-1]
         config = {"mode": "client", "connect/endpoints": [endpoint]}
         with spool.connect(config=config, timeout=10) as remote:
             assert sum(remote.end().values()) == 100
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=20)
-        assert process.returncode == 0, err
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_stat_says_what_is_there(filled, capsys):

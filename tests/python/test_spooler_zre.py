@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import struct
-import subprocess
-import sys
 import uuid
 
 import pyarrow as pa
 import pytest
 
 from nodes import eventually
+from terminal import running
 from zwire import errors, spool, zmtp, zre
 from zwire.cli import main
 
@@ -224,10 +222,9 @@ def test_nodes_are_told_of_the_collector(tmp_path):
 def test_the_command_keeps_until_it_is_stopped(tmp_path, options, table, count):
     with zre.Node("shouter", QUIET) as shouter:
         settings = ["--zre", "beacons=false", "--zre", "bind=127.0.0.1", "--zre", "mailbox=0"]
-        command = [sys.executable, "-m", "zwire", "spool", "keep", "--dir", tmp_path, *options, *settings]
-        process = subprocess.Popen([*command, "-e", shouter.endpoint], stderr=subprocess.PIPE, text=True)
-        try:
-            assert "keeping" in process.stderr.readline()
+        arguments = ["--dir", tmp_path, *options, *settings, "-e", shouter.endpoint]
+        with running("spool", "keep", *arguments) as said:
+            assert "keeping" in said
             shouter.wait_for_peers(1, 10)
             view = spool.open(tmp_path)
             eventually(lambda: view.end()[0] >= 1)
@@ -235,12 +232,6 @@ def test_the_command_keeps_until_it_is_stopped(tmp_path, options, table, count):
                 shouter.wait_for_peers(1, 10, group="G")
                 shouter.shout("G", b"x")
             eventually(lambda: view.end()[0] >= count)
-            process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=20)
-            assert process.returncode == 0, err
-        finally:
-            process.kill()
-            process.wait()
     assert view.table == table
     assert spool.verify(tmp_path) == []
 
