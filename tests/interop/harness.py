@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from network.relay import DatagramRelay
+
 PEER = Path(__file__).with_name("peer.py")
 
 ZWIRE = "zwire"
@@ -211,6 +213,24 @@ class Net:
             except PeerError as error:
                 problems.append(str(error))
         assert not problems, "\n".join(problems)
+
+
+class LossyWorld:
+    """A router, and a way to it on which datagrams are lost: ``relay.loss`` says how many."""
+
+    def __init__(self):
+        self.net = Net()
+        udp = free_port()
+        self.hub = self.net.hub(ZWIRE)
+        self.net.node(ZWIRE, "router", listen=[f"udp/127.0.0.1:{udp}"], connect=[self.hub.endpoint])
+        self.relay = DatagramRelay(udp)
+
+    def end(self):
+        self.relay.loss = 0.0
+        try:
+            self.net.end()
+        finally:
+            self.relay.end()
 
 
 def shown(payload):

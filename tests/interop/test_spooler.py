@@ -2,40 +2,21 @@
 
 import itertools
 
+import pyarrow as pa
 import pytest
 
-from interop.harness import ECLIPSE, ZWIRE, Net, eventually, free_port
-from network.relay import DatagramRelay
+from interop.harness import ECLIPSE, LossyWorld, eventually
 from zwire import spool, zenoh
-
-pa = pytest.importorskip("pyarrow")
 
 NUMBERS = itertools.count()
 
 
-class World:
-    """A router, somebody who publishes, and a way on which datagrams are lost."""
-
-    def __init__(self):
-        self.net = Net()
-        udp = free_port()
-        self.hub = self.net.hub(ZWIRE)
-        self.net.node(ZWIRE, "router", listen=[f"udp/127.0.0.1:{udp}"], connect=[self.hub.endpoint])
-        self.relay = DatagramRelay(udp)
-        settings = {"timestamping/enabled": True}
-        self.publisher = self.net.client(ECLIPSE, self.hub, **settings)
-
-    def end(self):
-        self.relay.loss = 0.0
-        try:
-            self.net.end()
-        finally:
-            self.relay.end()
-
-
 @pytest.fixture(scope="module")
 def world():
-    made = World()
+    """A router, somebody who publishes, and a way on which datagrams are lost."""
+    made = LossyWorld()
+    settings = {"timestamping/enabled": True}
+    made.publisher = made.net.client(ECLIPSE, made.hub, **settings)
     yield made
     made.end()
 
@@ -104,7 +85,8 @@ def test_what_is_lost_on_the_way_is_got_from_the_cache(world, publisher, key, tm
         kept(keeping, 20)
         world.relay.loss = 0.2
         for start in range(20, 320, 20):
-            publisher.publish_numbers(name="pub", start=start, end=start + 20)
+            # Each a datagram of its own.
+            publisher.publish_numbers(name="pub", start=start, end=start + 20, period=0.001)
         kept(keeping, 320)
         world.relay.loss = 0.0
         assert world.relay.lost > 0

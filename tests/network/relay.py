@@ -5,6 +5,7 @@ has written and the relay has not taken is in the sender's socket, as behind a s
 """
 
 import bisect
+import collections
 import contextlib
 import random
 import selectors
@@ -163,6 +164,8 @@ class DatagramRelay:
         # Of those that come, in both directions.
         self.loss = 0.0
         self.lost = self.passed = 0
+        # The last ones that were lost: what they held can be looked for.
+        self.last_lost = collections.deque(maxlen=64)
         self.ended = False
         self.near = self._socket()
         self.near.bind(("127.0.0.1", 0))
@@ -193,6 +196,7 @@ class DatagramRelay:
             self.callers[address] = self._socket()
             ready.register(self.callers[address], selectors.EVENT_READ, address)
         if self.random.random() < self.loss:
+            self.last_lost.append(data)
             self.lost += 1
             return
         self.passed += 1
