@@ -19,14 +19,12 @@ __all__ = ["Appender", "settings"]
 def settings(
     *,
     table: str = "samples",
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | None,
     shards: int = 1,
     shard_keys: Sequence[str] | None = None,
-    durability: str = "os",
-    segment_bytes: int = 256 << 20,
-    segment_seconds: float = 600.0,
-    block_bytes: int = 1 << 20,
-    block_rows: int = 32_768,
+    durability: str,
+    segment_bytes: int,
+    segment_seconds: float,
 ) -> dict[str, object]:
     """Give what the compiled module wants to know of a spool that is written."""
     return {
@@ -37,8 +35,6 @@ def settings(
         "durability": durability,
         "segment_bytes": segment_bytes,
         "segment_seconds": segment_seconds,
-        "block_bytes": block_bytes,
-        "block_rows": block_rows,
     }
 
 

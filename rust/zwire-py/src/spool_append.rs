@@ -39,8 +39,6 @@ pub(crate) struct Settings {
     durability: String,
     segment_bytes: u64,
     segment_seconds: f64,
-    block_bytes: usize,
-    block_rows: u32,
 }
 
 impl Settings {
@@ -65,8 +63,6 @@ impl Settings {
             durability,
             segment_bytes: self.segment_bytes,
             segment_micros: (self.segment_seconds * 1e6) as i64,
-            block_bytes: self.block_bytes,
-            block_rows: self.block_rows,
             ..Options::default()
         };
         Ok((Wanted { layout, shards: self.shards, rule }, options))
@@ -218,8 +214,8 @@ impl SpoolAppender {
         if self.layout.position(name).is_some() && name != "offset" {
             return Ok(());
         }
-        let names: Vec<_> = self.layout.columns.iter().map(|column| column.name).collect();
-        Err(PyTypeError::new_err(format!("column {name:?} is not one of {}", names.join(", "))))
+        let names = self.layout.names().join(", ");
+        Err(PyTypeError::new_err(format!("column {name:?} is not one of {names}")))
     }
 }
 
