@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -55,7 +56,7 @@ def writer_of(
     return SpoolWriter(path, wanted, linger, keep.seconds, keep.bytes, keep.consumer_seconds)
 
 
-class Keeper:
+class Keeper(ABC):
     """What keeps something in a spool until :meth:`close`. A context manager."""
 
     path: str
@@ -103,13 +104,13 @@ class Keeper:
         finally:
             self._leave()
 
+    @abstractmethod
     def _end(self) -> None:
-        """Take no more; what waits in queues stays there for who takes it."""
-        raise NotImplementedError
+        """Take no more, perhaps for the second time; what waits in queues stays there for who takes it."""
 
     def _leave(self) -> None:
         """Let go of the network."""
-        raise NotImplementedError
+        self._end()
 
 
 class Spooler(Keeper):

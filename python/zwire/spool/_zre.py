@@ -112,9 +112,6 @@ class ZreSpooler(Keeper):
             # Its queue is closed by that, and what waits stays for who takes it.
             self._node.stop()
 
-    def _leave(self) -> None:
-        self._end()
-
 
 class ZreLogSpooler(Keeper):
     """Keeps what nodes log (ZRE/LOG) in a spool, from its creation until :meth:`close`.
@@ -211,6 +208,3 @@ class ZreLogSpooler(Keeper):
         if self._node is not None:
             self._node.stop()
         self._log.close()
-
-    def _leave(self) -> None:
-        self._end()
