@@ -46,11 +46,11 @@ impl Subscriber {
         }
         self.next_sweep.get_or_insert_with(|| now.mono + STATE_LIFE);
         let clock = self.clocks.entry(timestamp.id).or_default();
-        if !clock.keys.contains_key(key) {
-            self.lines += 1;
-        }
-        // It is kept for long: not within the buffer that it came in.
-        let line = clock.keys.entry(key.unshared()).or_insert_with(|| Line::new(now.mono));
+        let known = clock.keys.contains_key(key);
+        self.lines += usize::from(!known);
+        // A new one is kept for long: not within the buffer that it came in.
+        let key = if known { key.clone() } else { key.unshared() };
+        let line = clock.keys.entry(key).or_insert_with(|| Line::new(now.mono));
         line.used = now.mono;
         line
     }
