@@ -274,7 +274,8 @@ fn express(samples: &VecDeque<Sample>, alike: bool) -> BooleanBuffer {
     }
 }
 
-fn micros(timestamp: Timestamp) -> Option<i64> {
+/// A time as Spark and Arrow have it: microseconds since 1970.
+pub(crate) fn micros(timestamp: Timestamp) -> Option<i64> {
     i64::try_from(timestamp.time.to_duration().as_micros()).ok()
 }
 

@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     head::CONTINUATION,
     layout::{Kind, Layout, Shard},
+    read_at::{u32_at, u64_at},
 };
 use arrow_ipc::{
     Buffer as BufferEntry, FieldNode, MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
@@ -65,18 +66,15 @@ impl Trailer {
 
     /// What the last 64 octets of a block say; nothing of it is verified but the mark.
     pub(crate) fn decode(octets: &[u8; TRAILER]) -> Option<Self> {
-        let u32_at =
-            |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         (octets[..8] == *MARK).then(|| Self {
-            len: u64_at(8),
-            first: u64_at(16),
-            rows: u32_at(24),
-            epoch: u32_at(28),
-            min_time: u64_at(32).cast_signed(),
-            max_time: u64_at(40).cast_signed(),
-            shard: u32_at(48),
-            crc: u32_at(60),
+            len: u64_at(octets, 8),
+            first: u64_at(octets, 16),
+            rows: u32_at(octets, 24),
+            epoch: u32_at(octets, 28),
+            min_time: u64_at(octets, 32).cast_signed(),
+            max_time: u64_at(octets, 40).cast_signed(),
+            shard: u32_at(octets, 48),
+            crc: u32_at(octets, 60),
         })
     }
 
@@ -131,7 +129,7 @@ impl BlockBuilder {
     pub fn new(shard: Shard, layout: &Layout) -> Self {
         Self {
             shard,
-            names: layout.columns.iter().map(|column| column.name).collect(),
+            names: layout.names(),
             columns: layout.columns.iter().map(|column| ColumnBuilder::new(column.kind)).collect(),
             offset: layout.position("offset").filter(|_| layout.table.placed),
             time: layout.position("recv_ts").unwrap_or(usize::MAX),

@@ -4,6 +4,7 @@ use crate::{
     error::{Error, Result},
     head::{SpoolId, hex},
     meta::{read_json, write_json},
+    retain::delete,
 };
 use serde_json::{Map, Value as Json, json};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -73,9 +74,5 @@ pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>
 
 /// Forgets a consumer.
 pub(crate) fn forget(dir: &Path, name: &str) -> Result<()> {
-    let path = dir.join(FOLDER).join(format!("{name}.json"));
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", path)(error)),
-        _ => Ok(()),
-    }
+    delete(&dir.join(FOLDER).join(format!("{name}.json")))
 }

@@ -89,7 +89,7 @@ impl Head {
     }
 
     fn schema<'a>(&self, layout: &Layout, builder: &mut FlatBufferBuilder<'a>) -> WIPOffset<Schema<'a>> {
-        let columns: Vec<_> = layout.columns.iter().map(|column| column.name).collect();
+        let columns = layout.names();
         let about = json!({
             "format": FORMAT, "spool": hex(&self.spool), "shard": self.shard.folder(), "base": self.base,
             "follows": self.follows, "epoch": self.epoch, "table": layout.table.name, "columns": columns,

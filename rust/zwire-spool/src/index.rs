@@ -10,7 +10,7 @@
 use crate::{
     block::Trailer,
     error::{Error, Result},
-    read_at::{ReadAt, read_exactly},
+    read_at::{ReadAt, read_exactly, u32_at, u64_at},
 };
 use std::path::Path;
 
@@ -68,18 +68,15 @@ impl Entry {
 
     /// `None`: the checksum is wrong.
     pub(crate) fn decode(octets: &[u8; ENTRY]) -> Option<Self> {
-        let u32_at =
-            |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        (crc32c::crc32c(&octets[..60]) == u32_at(60)).then(|| Self {
-            at: u64_at(0),
-            len: u64_at(8),
-            first: u64_at(16),
-            min_time: u64_at(24).cast_signed(),
-            max_time: u64_at(32).cast_signed(),
-            rows: u32_at(40),
-            crc: u32_at(44),
-            head: u32_at(48),
+        (crc32c::crc32c(&octets[..60]) == u32_at(octets, 60)).then(|| Self {
+            at: u64_at(octets, 0),
+            len: u64_at(octets, 8),
+            first: u64_at(octets, 16),
+            min_time: u64_at(octets, 24).cast_signed(),
+            max_time: u64_at(octets, 32).cast_signed(),
+            rows: u32_at(octets, 40),
+            crc: u32_at(octets, 44),
+            head: u32_at(octets, 48),
         })
     }
 }

@@ -205,6 +205,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The names of the columns that are kept, in their order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.columns.iter().map(|column| column.name).collect()
+    }
+
     /// All columns.
     pub fn whole(table: &'static Table) -> Self {
         Self { table, columns: table.columns.to_vec() }

@@ -50,7 +50,7 @@ pub use meta::{Meta, Rule};
 pub use plan::Range;
 pub use reader::{BatchLimits, Spool};
 pub use recover::Recovered;
-pub use remember::{LastNumber, MAX_PUBLISHERS, Remembered};
+pub use remember::{LastNumber, Remembered};
 pub use retain::{Deleted, Retention};
 pub use rows::Rows;
 pub use shard::{Durability, Mark, Options, ShardWriter};

@@ -57,7 +57,7 @@ pub struct Meta {
 
 impl Meta {
     fn to_json(&self) -> Json {
-        let columns: Vec<_> = self.layout.columns.iter().map(|column| column.name).collect();
+        let columns = self.layout.names();
         let rule = match &self.rule {
             Rule::Hash => json!("crc32c"),
             Rule::Keys(keys) => json!(keys),

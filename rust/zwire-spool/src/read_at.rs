@@ -42,6 +42,24 @@ impl ReadAt for &[u8] {
     }
 }
 
+/// The number of 32 bits at a position, little-endian.
+///
+/// # Panics
+///
+/// If there are fewer octets: who calls it has looked.
+pub(crate) fn u32_at(octets: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&octets[at..at + 4]);
+    u32::from_le_bytes(value)
+}
+
+/// The same with 64 bits.
+pub(crate) fn u64_at(octets: &[u8], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&octets[at..at + 8]);
+    u64::from_le_bytes(value)
+}
+
 /// Opens a file for reading. A pipe is refused: opening it would wait for somebody who writes.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     #[cfg(unix)]

@@ -22,7 +22,7 @@ const NAME: &str = "publishers";
 const MAGIC: &[u8; 8] = b"ZWIRPUBS";
 const PUBLISHER: usize = 24;
 /// Publishers that are remembered in all.
-pub const MAX_PUBLISHERS: usize = 131_072;
+const MAX_PUBLISHERS: usize = 131_072;
 /// Parts that are remembered: a writer has one for each of its threads.
 const MAX_PARTS: usize = 4096;
 const MAX_FILE: u64 = 64 << 20;

@@ -38,7 +38,7 @@ pub struct Deleted {
 }
 
 /// Deletes a file; one that is not there is deleted.
-fn delete(path: &Path) -> Result<()> {
+pub(crate) fn delete(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("delete", path)(error)),
         _ => Ok(()),

@@ -12,7 +12,7 @@
 use crate::{
     error::{Error, Result},
     head::SpoolId,
-    read_at::{ReadAt, fill, open_file},
+    read_at::{ReadAt, fill, open_file, u64_at},
 };
 use std::{
     fs::File,
@@ -45,13 +45,9 @@ fn head(id: &SpoolId) -> [u8; PLACE] {
 /// The newest value of a record, with its number.
 fn newest(places: &[u8; 2 * PLACE]) -> Option<(u64, [u64; VALUES])> {
     let decode = |octets: &[u8; PLACE]| {
-        let u64_at = |at: usize| {
-            let mut value = [0; 8];
-            value.copy_from_slice(&octets[at..at + 8]);
-            u64::from_le_bytes(value)
-        };
         // Places that were never written are zeros.
-        (sealed(octets) && u64_at(0) > 0).then(|| (u64_at(0), core::array::from_fn(|i| u64_at(8 + 8 * i))))
+        (sealed(octets) && u64_at(octets, 0) > 0)
+            .then(|| (u64_at(octets, 0), core::array::from_fn(|i| u64_at(octets, 8 + 8 * i))))
     };
     let (first, second) = places.as_chunks::<PLACE>().0.split_first()?;
     decode(first).max(decode(second.first()?))

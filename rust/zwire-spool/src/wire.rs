@@ -15,6 +15,7 @@ use crate::{
     cursor::{Cursor, Place},
     error::{Error, Result},
     layout::{GAPS, Layout, Shard, table},
+    read_at::u64_at,
     reader::{BatchLimits, Spool},
     rows::Batches,
 };
@@ -65,12 +66,12 @@ impl Label {
     /// `None`: these are not the octets of a label.
     pub fn decode(octets: &[u8]) -> Option<Self> {
         let octets: &[u8; LABEL] = octets.try_into().ok()?;
-        let u64_at = |at: usize| {
-            let mut value = [0; 8];
-            value.copy_from_slice(&octets[at..at + 8]);
-            u64::from_le_bytes(value)
+        let label = Self {
+            first: u64_at(octets, 8),
+            end: u64_at(octets, 16),
+            until: u64_at(octets, 24),
+            hole: octets[32] == 1,
         };
-        let label = Self { first: u64_at(8), end: u64_at(16), until: u64_at(24), hole: octets[32] == 1 };
         (label.encode() == *octets && label.first < label.end && label.end <= label.until).then_some(label)
     }
 }

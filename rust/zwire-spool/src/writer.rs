@@ -201,7 +201,7 @@ fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
     }
     if meta.layout != wanted.layout {
         let names = |layout: &Layout| {
-            let names: Vec<_> = layout.columns.iter().map(|column| column.name).collect();
+            let names = layout.names();
             format!("{} ({})", layout.table.name, names.join(", "))
         };
         return differs(format!("this spool has {}, not {}", names(&meta.layout), names(&wanted.layout)));

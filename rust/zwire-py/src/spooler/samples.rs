@@ -4,6 +4,7 @@ use super::{
     numbers::{Number, Numbers},
     thread::Rows,
 };
+use crate::arrow::micros;
 use std::{collections::HashMap, sync::Arc};
 use zwire_engine::Origins;
 use zwire_proto::zenoh::{
@@ -153,11 +154,6 @@ impl Rows for Samples {
         }
         let hlc_id = sample.timestamp.map(|timestamp| id_octets(timestamp.id));
         let zid = sample.source_info.as_ref().map(|info| id_octets(info.zid));
-        let micros = |sample: &Sample| {
-            sample
-                .timestamp
-                .and_then(|timestamp| i64::try_from(timestamp.time.to_duration().as_micros()).ok())
-        };
         // No table has more columns.
         let mut row = [Value::Null; 24];
         for (field, value) in self.fields.iter().zip(&mut row) {
@@ -167,7 +163,7 @@ impl Rows for Samples {
                 Field::Payload => Value::Shared(&sample.payload),
                 Field::Kind => Value::Int((sample.kind == SampleKind::Delete).into()),
                 Field::Encoding => Value::Text(&self.encoding.1),
-                Field::Time => micros(sample).into(),
+                Field::Time => sample.timestamp.and_then(micros).into(),
                 Field::Hlc => sample.timestamp.map(|timestamp| timestamp.time.0.cast_signed()).into(),
                 Field::HlcId => hlc_id.as_ref().map(octets).into(),
                 Field::SourceZid => zid.as_ref().map(octets).into(),

@@ -17,11 +17,6 @@ use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
 /// Peers that are gone and may come back. When there are more, the oldest are forgotten.
 const MAX_GONE: usize = 4096;
 
-/// A layout has its columns for life, so that they are looked up once.
-fn names(layout: &Layout) -> Vec<&'static str> {
-    layout.columns.iter().map(|column| column.name).collect()
-}
-
 fn micros(time: Duration) -> Option<i64> {
     i64::try_from(time.as_micros()).ok()
 }
@@ -65,7 +60,7 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new(layout: &Layout) -> Self {
-        Self { columns: names(layout), gone: Gone::default() }
+        Self { columns: layout.names(), gone: Gone::default() }
     }
 }
 
@@ -169,7 +164,7 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn new(layout: &Layout) -> Self {
-        Self { columns: names(layout) }
+        Self { columns: layout.names() }
     }
 }
 
