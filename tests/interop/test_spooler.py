@@ -41,7 +41,7 @@ def spooler(folder, key, endpoint, **options):
         "queries_default_timeout": 500,
         "scouting/multicast/enabled": False,
     }
-    made = spool.Spooler(folder, [key, f"{key}/ready"], config=config, recovery=True, **options)
+    made = spool.Spooler(folder, [key, f"{key}/ready"], config=config, **options)
     made.ready(10)
     return made
 

@@ -12,6 +12,7 @@ zwire spool export DIR -o FILE  writes rows as Parquet, as a file of Arrow, or a
 
 from __future__ import annotations
 
+import argparse
 import base64
 import contextlib
 import importlib.util
@@ -27,7 +28,6 @@ from zwire.cli import _format, _options, _progress
 from zwire.errors import ConfigError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
@@ -73,7 +73,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="drop_newest",
         help="when the disk is too slow (default: drop_newest)",
     )
-    keep.add_argument("--recovery", action="store_true", help="ask caches of publishers for what is missing")
+    keep.add_argument(
+        "--recovery",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="ask caches of publishers for what is missing (default: yes)",
+    )
     keep.add_argument(
         "--history",
         type=duration,

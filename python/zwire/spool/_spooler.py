@@ -131,7 +131,7 @@ class Spooler(Keeper):
         durability: Literal["os", "disk"] = "os",
         overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
         queue_bytes: int = 64 << 20,
-        recovery: bool = False,
+        recovery: bool = True,
         history: bool | float = False,
         linger: float = 0.02,
         segment_bytes: int = 256 << 20,
@@ -156,7 +156,7 @@ class Spooler(Keeper):
                 that is given has ``zwire/handler/capacity_bytes`` for it.
             recovery: Whether caches of publishers are asked for samples that their numbers say are missing,
                 also for those since the last row. What comes behind them waits for the answer; what is in no
-                cache becomes a row in the log of gaps.
+                cache becomes a row in the log of gaps. Without it nobody is asked.
             history: Whether caches are asked, at the beginning and of publishers that come later, for what
                 they have from the last row on; or how many seconds back. It includes ``recovery``.
             linger: Seconds that a row may wait for company, before it is written in a block of its own.
