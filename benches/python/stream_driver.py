@@ -93,7 +93,7 @@ class StreamDriver(Driver):
         return sum(each["numInputRows"] for each in self.query.recentProgress)
 
     def processes(self) -> dict[str, int]:
-        """Resident octets: of the JVM, and of all Python processes that it has started."""
+        """Octets in memory: of the JVM, and of all Python processes that it has started."""
         parents: dict[int, int] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             # Some end meanwhile.
@@ -112,8 +112,13 @@ def _is_java(process: int) -> bool:
 
 
 def resident(process: int) -> int:
-    """Octets of a process in memory; none if it has ended."""
+    """Octets of a process in memory; none if it has ended.
+
+    What several processes have in common counts in parts: a worker of Spark that has just been forked would
+    count as much as its parent.
+    """
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
