@@ -11,7 +11,7 @@ import time
 import pytest
 
 import nodes
-from nodes import LOCAL
+from nodes import LOCAL, eventually
 from zwire import zenoh
 from zwire.errors import TimedOut, UsageError
 
@@ -145,6 +145,8 @@ def test_listeners_end():
         assert ring.recv(timeout=PATIENCE).link.zid in {other.zid() for other in others}
         for other in others:
             other.close()
+        # Else it hears of those.
+        eventually(lambda: not hub.info.transports())
         left = hub.info.declare_transport_events_listener()
     with pytest.raises(UsageError):
         left.recv(timeout=1)

@@ -258,11 +258,11 @@ with spool.Spooler(
 def test_killed_spoolers_keep_all_but_what_gaps_name(hub, tmp_path):
     sent = 0
     with client(hub) as publisher:
-        entity = publisher.declare_publisher("k").id
+        numbered = publisher.declare_publisher("k")
 
         def put() -> None:
             nonlocal sent
-            info = zenoh.SourceInfo(entity, sent)
+            info = zenoh.SourceInfo(numbered.id, sent)
             publisher.put(f"k/{sent % 10}", str(sent), source_info=info, **BLOCK)
             sent += 1
 
@@ -271,6 +271,8 @@ def test_killed_spoolers_keep_all_but_what_gaps_name(hub, tmp_path):
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             with process:
                 assert process.stdout.readline() == "ready\n"
+                # What leaves nobody before the first row is nobody's loss.
+                numbered.wait_matching(1, 10)
                 view = spool.open(tmp_path)
                 before = sum(view.end().values())
                 while sum(view.end().values()) < before + 700:
