@@ -194,7 +194,7 @@ bench: check-tools ext ## One table: each row a ratio to a peer, measured in one
 	$(BIN)/python benches/run.py
 
 .PHONY: bench-long
-bench-long: check-tools ext ## What takes minutes: latency through Spark, memory over 50 million rows
+bench-long: check-tools ext ## What takes minutes: latency through Spark, memory over 150 million rows
 	$(BIN)/python benches/run.py --long
 
 .PHONY: bench-smoke

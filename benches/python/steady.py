@@ -1,4 +1,4 @@
-"""Whether memory stays: 50 million messages through a spooler that forgets, and a stream that follows it.
+"""Whether memory stays: 150 million messages through a spooler that forgets, and a stream that follows it.
 
 A publisher sends batches of 64 B, blocking, and waits where the stream is far behind. What the stream has
 read is deleted. Memory is read about four times a second.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from python.plan import Plan
 
 AREA = "steady"
-COUNT, PIECE, BEHIND = 50_000_000, 500_000, 6_000_000
+COUNT, PIECE, BEHIND = 150_000_000, 500_000, 6_000_000
 KEEP_BYTES = 4 << 30
 # Often enough to see a queue full in each fifth of the time.
 SAMPLE_SECONDS = 0.25
