@@ -1,7 +1,11 @@
 //! Reading at a position: of files, and of octets in memory for tests.
 
 use crate::error::{Error, Result};
+use arrow_buffer::Buffer;
 use std::{fs::File, io, path::Path, sync::Arc};
+
+/// Of what is recommended for the buffers of Arrow, and what those of a block are at multiples of in it.
+const ALIGNMENT: usize = 64;
 
 /// Something that is read at positions.
 #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
@@ -11,6 +15,15 @@ pub(crate) trait ReadAt {
 
     /// Reads up to a buffer full from a position on.
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+
+    /// Appends up to as much as a buffer has room for. That it need not be zeros before is what it is for.
+    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        let there = buffer.len();
+        buffer.resize(buffer.capacity(), 0);
+        let read = self.read_at(&mut buffer[there..], at);
+        buffer.truncate(there + read.as_ref().map_or(0, |read| *read));
+        read
+    }
 }
 
 impl ReadAt for File {
@@ -21,6 +34,11 @@ impl ReadAt for File {
     #[cfg(unix)]
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(self, buffer, at)
+    }
+
+    #[cfg(unix)]
+    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(self, rustix::buffer::spare_capacity(buffer), at)?)
     }
 
     #[cfg(windows)]
@@ -69,14 +87,16 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+fn ends(path: &Path) -> Error {
+    let source = Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof));
+    Error::Io { doing: "read", path: path.to_owned(), source }
+}
+
 /// Fills a buffer from a position on; a file that ends earlier is an error.
 pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut [u8]) -> Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, at) {
-            Ok(0) => {
-                let source = Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof));
-                return Err(Error::Io { doing: "read", path: path.to_owned(), source });
-            }
+            Ok(0) => return Err(ends(path)),
             Ok(read) => {
                 buffer = &mut buffer[read..];
                 at += read as u64;
@@ -90,7 +110,77 @@ pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut
 
 /// So many octets from a position on.
 pub(crate) fn read_exactly(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Vec<u8>> {
-    let mut buffer = vec![0; len];
-    fill(file, path, at, &mut buffer)?;
+    let mut buffer = Vec::with_capacity(len);
+    append(file, path, at, len, &mut buffer)?;
     Ok(buffer)
+}
+
+/// The same, where the columns of Arrow want them in memory.
+pub(crate) fn read_aligned(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Buffer> {
+    let mut buffer: Vec<u8> = Vec::with_capacity(len + ALIGNMENT);
+    let before = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    buffer.resize(before, 0);
+    append(file, path, at, len, &mut buffer)?;
+    Ok(Buffer::from_vec(buffer).slice_with_length(before, len))
+}
+
+/// Appends so many octets, for which there is room; a file that ends earlier is an error.
+fn append(file: &dyn ReadAt, path: &Path, at: u64, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
+    let (begin, end) = (buffer.len(), buffer.len() + len);
+    while buffer.len() < end {
+        match file.append_at(buffer, at + (buffer.len() - begin) as u64) {
+            Ok(0) => return Err(ends(path)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io("read", path)(error)),
+        }
+    }
+    // A buffer may have more room than was asked for.
+    buffer.truncate(end);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives little at a time, and is interrupted.
+    struct Slow<'a>(&'a [u8], core::cell::Cell<bool>);
+
+    impl ReadAt for Slow<'_> {
+        fn len(&self) -> io::Result<u64> {
+            ReadAt::len(&self.0)
+        }
+
+        fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+            if self.1.replace(!self.1.get()) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let len = buffer.len().min(7);
+            self.0.read_at(&mut buffer[..len], at)
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_exact_and_aligned() {
+        let octets: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        let path = std::env::temp_dir().join(format!("zwire-read-at-{}", std::process::id()));
+        std::fs::write(&path, &octets).unwrap();
+        let (file, slow) = (File::open(&path).unwrap(), Slow(&octets, true.into()));
+        let files: [&dyn ReadAt; 3] = [&file, &&*octets, &slow];
+        for file in files {
+            for (at, len) in [(0, 1000), (1, 999), (64, 1), (500, 100), (1000, 0)] {
+                let wanted = &octets[at..at + len];
+                assert_eq!(read_exactly(file, &path, at as u64, len).unwrap(), wanted);
+                let read = read_aligned(file, &path, at as u64, len).unwrap();
+                assert_eq!(&*read, wanted);
+                assert_eq!(read.as_ptr().align_offset(ALIGNMENT), 0);
+            }
+            let error = read_aligned(file, &path, 1, 1000).unwrap_err();
+            assert!(
+                matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof)
+            );
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }

@@ -102,8 +102,8 @@ impl Batches {
         (first, rows): (u64, u32),
     ) -> core::result::Result<(), String> {
         let len = octets.len();
-        // Batches that are smaller than an eighth are joined; joining larger ones costs more than it saves.
-        let small = (rows as usize) < self.limits.rows / 8 && len < self.limits.bytes / 8;
+        // Joining copies: for what is full as blocks are, a mebibyte, it costs more than it saves.
+        let small = (rows as usize) < self.limits.rows / 8 && len < self.limits.bytes / 16;
         let fits = self.rows + rows as usize <= self.limits.rows && self.bytes + len <= self.limits.bytes;
         if !(small && fits) {
             self.join()?;

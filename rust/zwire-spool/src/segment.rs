@@ -6,9 +6,9 @@ use crate::{
     head::{CONTINUATION, Head},
     index::Entry,
     layout::{Layout, Shard},
-    read_at::{ReadAt, fill, read_exactly},
+    read_at::{ReadAt, read_aligned, read_exactly},
 };
-use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_buffer::Buffer;
 use arrow_ipc::root_as_message;
 use std::path::{Path, PathBuf};
 
@@ -132,10 +132,7 @@ impl<R: ReadAt> Segment<R> {
 
     /// The octets of a block, as they are.
     pub(crate) fn octets(&self, at: u64, len: u64) -> Result<Buffer> {
-        // Aligned as the columns in it need it.
-        let mut octets = MutableBuffer::from_len_zeroed(len as usize);
-        fill(&self.file, &self.path, at, octets.as_slice_mut())?;
-        Ok(octets.into())
+        read_aligned(&self.file, &self.path, at, len as usize)
     }
 
     /// A block, verified.
