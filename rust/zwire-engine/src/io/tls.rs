@@ -142,6 +142,8 @@ enum Turn {
     Blocked,
     /// Application data may be sent.
     Ready,
+    /// Both sides have said that nothing follows.
+    Closed,
 }
 
 struct State {
@@ -152,7 +154,9 @@ struct State {
     staging: Vec<u8>,
     /// Decrypted with the end of the handshake, for the first read.
     early: BytesMut,
-    /// The other side has said that it sends no more.
+    /// We have said that we send no more.
+    closed: bool,
+    /// The other side has said so.
     peer_closed: bool,
     /// Why there is nothing more to read or to say.
     failed: Option<Error>,
@@ -166,6 +170,7 @@ impl State {
             outgoing: Outgoing::default(),
             staging: Vec::new(),
             early: BytesMut::new(),
+            closed: false,
             peer_closed: false,
             failed: None,
         }
@@ -239,7 +244,7 @@ impl State {
                             None
                         }
                         Ok(ConnectionState::BlockedHandshake) => Some(Turn::Blocked),
-                        Ok(ConnectionState::Closed) => Some(Turn::Ready),
+                        Ok(ConnectionState::Closed) => Some(Turn::Closed),
                         Ok(ConnectionState::WriteTraffic(mut writer)) => {
                             match core::mem::replace(&mut task, Task::Nothing) {
                                 Task::Nothing => {}
@@ -424,10 +429,17 @@ impl Stream {
             if out.is_empty() {
                 return Ok(true);
             }
+            if state.closed {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
             // Everything that was read is decrypted already.
             let mut nothing = BytesMut::new();
             let turn = state.turn(&mut nothing, Task::Encrypt(out)).map_err(failed)?;
-            debug_assert!(nothing.is_empty() && turn == Turn::Ready);
+            debug_assert!(nothing.is_empty());
+            if turn != Turn::Ready {
+                // Nothing was taken, and nothing ever will be.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
         }
     }
 
@@ -456,6 +468,7 @@ impl Stream {
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         let mut nothing = BytesMut::new();
+        state.closed = true;
         // The connection ends either way.
         let _ = state.turn(&mut nothing, Task::SayGoodbye);
         let _ = state.flush(&self.socket, |_| ());
@@ -509,6 +522,7 @@ async fn handshake(socket: &TcpStream, state: &mut State) -> Result<(), ConnectR
         match turn {
             Ok(Turn::Ready) => return Ok(()),
             Ok(Turn::Blocked) => {}
+            Ok(Turn::Closed) => return Err(TlsFailure::Closed.into()),
             Err(error) => return Err(TlsFailure::from(&error).into()),
         }
         loop {
@@ -607,4 +621,68 @@ pub(super) fn check_connect(target: &Target, link: &Link) -> Result<(), ConnectR
 /// What of the settings is of no use.
 pub(super) fn check_listen(target: &Target, link: &Link) -> Result<(), ConnectReason> {
     Acceptor::new(link.tls_at(&target.options)).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Pem, Secret};
+
+    async fn pair() -> (Stream, Stream) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = Pem::Raw(Secret::new(params.self_signed(&key).unwrap().pem()));
+        let settings = TlsSettings {
+            root_ca_certificate: Some(certificate.clone()),
+            listen_certificate: Some(certificate),
+            listen_private_key: Some(Pem::Raw(Secret::new(key.serialize_pem()))),
+            ..TlsSettings::default()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        let name = server_name("localhost:1").unwrap();
+        let client = UnbufferedClientConnection::new(client_config(&settings).unwrap().into(), name).unwrap();
+        let server = UnbufferedServerConnection::new(server_config(&settings).unwrap().into()).unwrap();
+        let (near, far) = tokio::join!(
+            Stream::establish(near, Session::Client(client), &settings),
+            Stream::establish(far, Session::Server(server), &settings)
+        );
+        (near.unwrap(), far.unwrap())
+    }
+
+    /// In a thread of its own: what does not come to an end fails after ten seconds.
+    fn written(stream: Arc<Stream>) -> io::Result<bool> {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut out = VecDeque::from([Bytes::from_static(b"late")]);
+            tell.send(stream.try_write(&mut out, |_| ())).ok();
+        });
+        told.recv_timeout(Duration::from_secs(10)).expect("writing comes to an end")
+    }
+
+    #[tokio::test]
+    async fn behind_the_goodbye_nothing_is_written() {
+        let (near, far) = pair().await;
+        let (near, far) = (Arc::new(near), Arc::new(far));
+        assert!(written(near.clone()).unwrap());
+        near.close();
+        let error = written(near.clone()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "we have said goodbye");
+        let mut read = BytesMut::new();
+        loop {
+            far.readable().await.unwrap();
+            match far.try_read(&mut read) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(&read[..], b"late");
+        // The other direction is open still, in TLS.
+        assert!(written(far.clone()).unwrap());
+        far.close();
+        let error = written(far.clone()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "both have");
+    }
 }
