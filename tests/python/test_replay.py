@@ -288,7 +288,8 @@ def test_samples_arrive_as_they_were_recorded(client, timestamps):
         assert int(put.timestamp.get_time_as_ntp64()) == ROWS[0]["hlc"]
         assert bytes(put.timestamp.get_id()) == b"\x42"
         assert plain.timestamp.get_time() == at(1)
-        assert bytes(plain.timestamp.get_id()) == bytes(here.zid())
+        # An id of a time stamp has no zeros at its end.
+        assert bytes(plain.timestamp.get_id()) == bytes(here.zid()).rstrip(b"\0")
     else:
         assert put.timestamp.get_time() > at(3600)  # the hub's
 
