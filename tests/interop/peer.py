@@ -171,9 +171,15 @@ class Node:
         return what
 
     def handler(self, kind, sink):
-        """The handler argument: the sink itself, or a channel that a command reads later."""
+        """The handler argument: the sink itself, or a channel that a command reads later.
+
+        ``direct`` is the sink in the thread of the network where the module has that; a plain callback has a
+        thread of its own there, which may lag behind.
+        """
         if kind == "callback":
             return sink
+        if kind == "direct":
+            return self.z.handlers.Callback(sink, indirect=False)
         if kind.startswith("fifo"):
             return self.z.handlers.FifoChannel(int(kind[5:]))
         if kind.startswith("ring"):

@@ -40,11 +40,11 @@ def write(endpoint, batch=0, rows=ROWS, **options):
 def test_the_hop_has_handled_all_rows_when_the_task_is_done(net, router, priority):
     """Counted by a subscriber of the router itself, at this moment and not a little later.
 
-    A router of the reference calls the subscriber where it reads. Ours puts samples into its queue there, and
-    counts those.
+    A router of the reference calls a direct subscriber where it reads. Ours puts samples into its queue
+    there, and counts those.
     """
     hub = net.hub(router)
-    hub.subscribe(name="sub", key="sink/**", count=True)
+    hub.subscribe(name="sub", key="sink/**", count=True, handler="direct")
     for number in range(1, 3):
         assert write(hub.endpoint, priority=str(priority)).rows == ROWS
         count = hub.count(name="sub") if router == ECLIPSE else hub.stats()["session.samples_delivered"]
