@@ -66,9 +66,10 @@ $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION):
 	$(OLD_PEER)/bin/python $(PIP_INSTALL) eclipse-zenoh==$(OLD_PEER_VERSION)
 	touch $@
 
+# Without optimization: it runs for seconds, and is built in less than half the time.
 $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 	@echo "== building cargo-deny $(CARGO_DENY_VERSION) into .tools (minutes the first time)"
-	cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --quiet --force --root $(TOOLS) \
+	cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --quiet --force --debug --root $(TOOLS) \
 		--target-dir $(TOOLS)/target
 	rm -rf $(TOOLS)/target
 	touch $@
