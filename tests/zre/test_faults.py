@@ -173,13 +173,14 @@ CASES = [
         [],
         spoiled=True,
     ),
+    # It looks at its interfaces every two seconds: from 1 to 3 s, by when it looked last.
     Case(
         "b gets another address",
         move,
         12,
-        [("EXIT", 3), ("ENTER", 3)],
+        [("EXIT", 2), ("ENTER", 2)],
         [],
-        [("EXIT", 3), ("ENTER", 3)],
+        [("EXIT", 2), ("ENTER", 2)],
     ),
     Case("b stopped (SIGSTOP) for 10 s", freeze(10), 15, QUIET, [], []),
     Case(
