@@ -5,7 +5,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 use proptest::prelude::*;
-use std::{fs, sync::LazyLock};
+use std::fs;
 use zwire_spool::{
     BatchLimits, Error, Layout, Options, Shard, Spool,
     layout::SAMPLES,
@@ -68,7 +68,7 @@ fn rows(batches: &[RecordBatch]) -> Vec<u64> {
 }
 
 /// Several segments with blocks of several sizes; the last one is open.
-static MANY: LazyLock<Folder> = LazyLock::new(|| {
+fn many() -> Folder {
     let folder = Folder::new();
     let options = Options { segment_bytes: 40_000, ..Options::default() };
     let (_writer, mut shards) = open_with(&folder, &options).unwrap();
@@ -76,7 +76,7 @@ static MANY: LazyLock<Folder> = LazyLock::new(|| {
         write(&mut shards.data[0], from, to, block);
     }
     folder
-});
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
@@ -88,7 +88,8 @@ proptest! {
     ) {
         let (start, stop) = (a.min(b), a.max(b));
         let limits = BatchLimits { rows: batch_rows, bytes: batch_bytes };
-        let spool = MANY.spool();
+        let folder = many();
+        let spool = folder.spool();
         let (batches, error) = fetch(&spool, (start, stop), max, limits, |_, block| block);
         prop_assert!(error.is_none());
         let local: Vec<_> =
@@ -99,7 +100,8 @@ proptest! {
     #[test]
     fn what_was_changed_on_the_way_is_refused(at in 0_usize..100_000, bit in 0_u8..8, which in 0_u64..333, cut in any::<bool>()) {
         let mut touched = (0, 0);
-        let spool = MANY.spool();
+        let folder = many();
+        let spool = folder.spool();
         let (batches, error) = fetch(&spool, (0, 333), 30_000, BatchLimits::default(), |label, mut block| {
             if (label.first..label.end).contains(&which) {
                 touched = (label.first, label.end);
@@ -127,7 +129,8 @@ proptest! {
 
 #[test]
 fn an_answer_keeps_to_its_limit_and_says_where_it_ends() {
-    let spool = MANY.spool();
+    let folder = many();
+    let spool = folder.spool();
     let all = ask(&spool, 40, 300, u64::MAX).unwrap();
     let until = all[0].0.until;
     assert!(until < 300, "an answer has one segment");
