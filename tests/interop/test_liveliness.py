@@ -109,10 +109,14 @@ def test_a_crash_ends_tokens(nodes):
 def test_own_tokens_are_seen_once(net, pair):
     hub = net.hub(pair[0])
     watcher = net.client(pair[1], hub)
+    # eclipse-zenoh now and then takes the token of an answer for news: there, who asks has no subscriber.
+    asker = watcher if pair[1] == ZWIRE else net.client(pair[1], hub)
     watcher.liveliness_subscribe(name="sub", key="live/**", history=True)
     watcher.token(name="own", key="live/own")
     assert seen(watcher, "sub", 1) == [("PUT", "live/own")]
-    eventually("found", lambda: found(watcher, "live/**") == ["live/own"])
+    eventually("found", lambda: found(asker, "live/**") == ["live/own"])
+    asker.token(name="asked", key="asked/own")
+    eventually("found by who has it", lambda: found(asker, "asked/**") == ["asked/own"])
     watcher.undeclare(name="own")
     assert seen(watcher, "sub", 2) == [("PUT", "live/own"), ("DELETE", "live/own")]
     watcher.token(name="mark", key="live/mark")
