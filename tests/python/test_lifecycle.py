@@ -12,7 +12,7 @@ import pytest
 
 import nodes
 from zwire import zenoh
-from zwire.errors import TimedOut, UsageError
+from zwire.errors import HandshakeError, TimedOut, UsageError
 
 eventually = functools.partial(nodes.eventually, within=5.0)
 
@@ -23,6 +23,26 @@ def client(endpoint):
 
 def held():
     return tuple(len(list(Path("/proc/self", what).iterdir())) for what in ("task", "fd"))
+
+
+@pytest.mark.parametrize("mode", ["client", "peer"])
+def test_who_comes_back_under_its_id_waits_until_it_is_let_go(hub, mode):
+    """A node that still has the last session of an id refuses the next one, as long as it has not noticed."""
+    own = {"id": "abc", "connect__timeout_ms": 0}
+    first = nodes.client(hub, **own)
+    ending = threading.Timer(0.3, first.close)
+    ending.start()
+    with nodes.opened(mode, connect=hub.listening(), **own) as second:
+        ending.join()
+        eventually(lambda: second.info.routers_zid() == [hub.zid()])
+
+
+def test_an_id_that_somebody_else_has_is_refused(hub):
+    with nodes.client(hub, id="abc"):
+        started = time.monotonic()
+        with pytest.raises(HandshakeError, match="MAX_LINKS"):
+            nodes.client(hub, id="abc", connect__timeout_ms=0)
+        assert 0.9 < time.monotonic() - started < 5
 
 
 @pytest.mark.timeout(120)

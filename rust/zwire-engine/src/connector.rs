@@ -25,6 +25,11 @@ const PREFERENCE: Duration = Duration::from_secs(1);
 /// the last one is. It doubles up to the configured pause.
 const SOON: Duration = Duration::from_millis(100);
 
+/// For so long a node is asked again that still has the last link of this id, though one attempt is all
+/// that the configuration wants: who closes a session and opens the next one may be faster than the other
+/// side, and a process that has died is noticed within that time unless its machine has died as well.
+const LEAVING: Duration = Duration::from_secs(1);
+
 /// A link that was up for so long was worth something, and the pauses begin anew.
 const LASTING: Duration = Duration::from_secs(1);
 
@@ -115,25 +120,34 @@ impl Pauses {
         Self { rules, start: clock::mono(), failures: 0, soon: 0 }
     }
 
-    /// Whether the budget is used up, for one that was never connected.
-    fn is_over(&self) -> bool {
-        match self.rules.budget {
-            Budget::Once => true,
-            Budget::Forever => false,
-            Budget::Within(budget) => clock::mono().saturating_sub(self.start) >= budget,
-        }
+    /// How much is left of the budget after a failure, for one that was never connected.
+    fn left(&self, next: &Next) -> Duration {
+        let budget = match (self.rules.budget, next) {
+            (Budget::Once, Next::Soon) => LEAVING,
+            (Budget::Once, _) => Duration::ZERO,
+            (Budget::Forever, _) => Duration::MAX,
+            (Budget::Within(budget), _) => budget,
+        };
+        budget.saturating_sub(clock::mono().saturating_sub(self.start))
     }
 
     async fn pause(&mut self) {
         let delay = self.rules.retry.delay(self.failures);
         self.failures = self.failures.saturating_add(1);
-        tokio::time::sleep(self.within_budget(delay)).await;
+        tokio::time::sleep(self.within_budget(delay, &Next::Pause)).await;
     }
 
     async fn soon(&mut self) {
         let delay = SOON.saturating_mul(1 << self.soon.min(16)).min(self.rules.retry.delay(0));
         self.soon = self.soon.saturating_add(1);
-        tokio::time::sleep(self.within_budget(delay)).await;
+        tokio::time::sleep(self.within_budget(delay, &Next::Soon)).await;
+    }
+
+    async fn after(&mut self, next: &Next) {
+        match next {
+            Next::Soon => self.soon().await,
+            Next::Pause | Next::Wait(_) => self.pause().await,
+        }
     }
 
     /// A link was up since `since`, and is lost.
@@ -145,14 +159,9 @@ impl Pauses {
     }
 
     /// The last attempt comes when the budget ends, not after it.
-    fn within_budget(&self, delay: Duration) -> Duration {
-        match self.rules.budget {
-            Budget::Within(budget) => {
-                let left = budget.saturating_sub(clock::mono().saturating_sub(self.start));
-                if left.is_zero() { delay } else { delay.min(left) }
-            }
-            Budget::Once | Budget::Forever => delay,
-        }
+    fn within_budget(&self, delay: Duration, next: &Next) -> Duration {
+        let left = self.left(next);
+        if left.is_zero() { delay } else { delay.min(left) }
     }
 }
 
@@ -208,14 +217,11 @@ pub(crate) async fn keep_connected(
                     drop(strong);
                     drop(ticket.take());
                     log(&failures);
-                    if first.is_some() && pauses.is_over() {
+                    if first.is_some() && pauses.left(&next).is_zero() {
                         tell(&mut first, Err(failures));
                         return;
                     }
-                    match next {
-                        Next::Soon => pauses.soon().await,
-                        _ => pauses.pause().await,
-                    }
+                    pauses.after(&next).await;
                 }
             },
         }
@@ -258,10 +264,11 @@ pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Er
             Ok(link) => return Ok(link),
             Err(failures) => failures,
         };
-        if pauses.is_over() {
+        let next = next(&failures);
+        if pauses.left(&next).is_zero() {
             return Err(error_of(failures));
         }
-        pauses.pause().await;
+        pauses.after(&next).await;
     }
 }
 
@@ -304,12 +311,11 @@ pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link
                 drop(strong);
                 log(&failures);
                 match next(&failures) {
-                    Next::Pause => pauses.pause().await,
-                    Next::Soon => pauses.soon().await,
                     Next::Wait(zid) => {
                         contacts.gone(zid).await;
                         pauses.soon().await;
                     }
+                    next => pauses.after(&next).await,
                 }
             }
         }
