@@ -96,12 +96,12 @@ demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two mi
 test: check-tools lint docs-html test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
 	@echo "== all tests passed"
 
+# Twice the same packages: zwire-proto alone would have other features, and be compiled a second time.
 .PHONY: test-rust
 test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
 	cargo test --locked --workspace --exclude zwire-py
-	cargo test --locked -p zwire-proto --lib -- --ignored a_thousand_nodes
-	cargo test --locked -p zwire-proto --lib -- --ignored three_hundred_nodes
+	cargo test --locked --workspace --exclude zwire-py --lib -- --ignored a_thousand_nodes three_hundred_nodes
 
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation
