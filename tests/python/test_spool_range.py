@@ -190,13 +190,11 @@ def test_a_spooler_serves_what_it_keeps_while_it_grows(hub, tmp_path):
     ):
         spooler.ready(5)
         with spool.connect(spooler.id, session=reader, timeout=5) as remote:
-            seen, at = [], 0
+            seen = []
 
             def has_read(least: int) -> bool:
-                nonlocal at
-                end = remote.end()[0]
-                seen.extend(row["payload"] for row in table(remote, {0: at}, {0: end}, columns=["payload"]))
-                at = end
+                start = {0: len(seen)}
+                seen.extend(row["payload"] for row in table(remote, start, remote.end(), columns=["payload"]))
                 return len(seen) >= least
 
             for part in range(10):
@@ -206,7 +204,9 @@ def test_a_spooler_serves_what_it_keeps_while_it_grows(hub, tmp_path):
                     )
                 # Half of it: the spooler is still at work on the rest.
                 eventually(lambda: has_read((part + 1) * 50))  # noqa: B023 - done before the next
-            eventually(lambda: has_read(1000))
+            eventually(lambda: spooler.stats()["received"] == 1000)
+            assert spooler.flush(5)
+            assert has_read(1000)
     assert [int(each) for each in seen] == list(range(1000))
 
 
