@@ -62,8 +62,9 @@ class Attempts:
     """How hard to try to connect, or to bind a listener."""
 
     timeout_ms: int | None = key("timeout_ms", None)
-    """How long to try. Milliseconds, -1 to 4294967295; 0 tries each endpoint once, -1 tries for ever. Default
-    ``None``: 0 for listeners and for a client that connects, -1 for a peer or router that connects."""
+    """How long to try. Milliseconds, -1 to 4294967295; 0 tries each endpoint once, or for a second where the
+    last session of the same id is still known; -1 tries for ever. Default ``None``: 0 for listeners and for a
+    client that connects, -1 for a peer or router that connects."""
 
     exit_on_failure: bool | None = key("exit_on_failure", None)
     """Whether opening fails when the time is over; otherwise the session goes on without. Default ``None``:

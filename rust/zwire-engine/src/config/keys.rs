@@ -238,7 +238,7 @@ pub const KEYS: &[Key] = &[
         "Name of the region that the node belongs to.").hidden(),
 
     set("connect/timeout_ms", Int(-1, MAX_MS), "", "ms",
-        "How long to try to connect: 0 tries each endpoint once, -1 tries for ever.").modes("-1", "-1", "0").hidden(),
+        "How long to try to connect: 0 tries each endpoint once, or for a second while it still has the last session of this id; -1 tries for ever.").modes("-1", "-1", "0").hidden(),
     set("connect/endpoints", Endpoints { groups: true }, "[]", "",
         "Where to connect to. A client uses the first that answers, others connect to all. A mode that a per-mode value leaves out has none.").per_mode(),
     set("connect/exit_on_failure", Bool, "", "",
