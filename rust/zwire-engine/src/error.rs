@@ -103,7 +103,7 @@ pub enum Error {
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// It has to wait first, and the caller must not; see [`crate::deferred`].
+    /// It has to wait first, and the caller must not; see [`crate::rt::deferred`].
     #[error("this would have to wait")]
     WouldBlock,
     /// The samples of an advanced publisher would have nothing that tells them apart.
@@ -161,10 +161,10 @@ pub enum ConnectReason {
     Unresolved,
     /// What is configured of certificates is of no use.
     #[error("{0}")]
-    TlsSettings(#[from] crate::tls::TlsSettingsError),
+    TlsSettings(#[from] crate::net::tls::TlsSettingsError),
     /// TLS did not come about.
     #[error("{0}")]
-    Tls(#[from] crate::tls::TlsFailure),
+    Tls(#[from] crate::net::tls::TlsFailure),
     /// The handshake of WebSocket failed, or there is one where none belongs.
     #[error("WebSocket: {0}")]
     WebSocket(String),

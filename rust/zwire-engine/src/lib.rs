@@ -6,55 +6,36 @@
 //! Locks are taken in one order: core, link, queue; what a connection has of its own comes last. User code
 //! runs under none of them.
 
-mod admin;
-mod advanced;
-mod at_once;
-mod burst;
-pub mod clock;
 pub mod config;
-pub mod connectivity;
-mod connector;
-mod contacts;
-mod core;
-pub mod deferred;
-mod driver;
 pub mod error;
-mod establish;
-mod gate;
-mod gather;
-mod intercept;
-pub mod interfaces;
-mod io;
-pub mod link;
 pub mod log;
-mod multicast;
-mod origins;
-mod pace;
-mod query;
-pub mod queue;
-mod race;
-mod reassembly;
-pub mod runtime;
-pub mod scouting;
-mod session;
-mod shared;
-pub mod stats;
-mod tap;
-mod tcp;
-mod tls;
-mod waits;
-mod watch;
+mod net;
+mod rt;
+mod zenoh;
 pub mod zmtp;
 pub mod zre;
 
-pub use crate::core::Replies;
-pub use advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions, Known};
-pub use at_once::{AtOnce, Begun, Content};
 pub use config::Config;
 pub use error::{ConnectReason, Error};
-pub use origins::Origins;
-pub use query::{InboundQuery, Query};
-pub use queue::{Queue, RecvError};
-pub use session::{Full, Handler, LINGER, Session};
-pub use tls::{TlsFailure, TlsSettingsError};
-pub use waits::{BarrierWait, MatchingWait};
+pub use net::{
+    interfaces,
+    tls::{TlsFailure, TlsSettingsError},
+};
+pub use rt::{
+    clock, deferred, queue,
+    queue::{Queue, RecvError},
+    runtime,
+};
+pub use zenoh::{
+    advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions, Known},
+    at_once::{AtOnce, Begun, Content},
+    connectivity,
+    core::Replies,
+    link,
+    origins::Origins,
+    query::{InboundQuery, Query},
+    scouting,
+    session::{Full, Handler, LINGER, Session},
+    stats,
+    waits::{BarrierWait, MatchingWait},
+};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use zwire_proto::zenoh::{Priority, Reliability};
 
 use super::{ConnectRules, Endpoint, EndpointError, Part, TlsSettings, nearest::nearest, tls::TLS_CONFIG};
-use crate::io::PROTOCOLS;
+use crate::net::io::PROTOCOLS;
 
 /// Config parameters of every endpoint.
 const RULES: &[&str] =

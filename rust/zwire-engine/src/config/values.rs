@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use crate::interfaces::Selector;
+use crate::net::interfaces::Selector;
 use serde_json::{Map, Value};
 use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
 

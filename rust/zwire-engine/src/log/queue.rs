@@ -8,7 +8,7 @@
 //! passed on, the rest is counted, and at the end of the period one record says how many there were.
 
 use super::{Layer, Record};
-use crate::{clock, runtime::Birth};
+use crate::rt::{clock, runtime::Birth};
 use core::{
     fmt::Write as _,
     sync::atomic::{AtomicPtr, Ordering},

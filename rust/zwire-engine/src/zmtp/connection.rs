@@ -1,7 +1,7 @@
 //! [`Connection`]: one established connection.
 
 use super::{CloseReason, ConnectionConfig, Owner, establish::Established, reader, writer::Writer};
-use crate::{clock, runtime::Birth};
+use crate::rt::{clock, runtime::Birth};
 use bytes::{Bytes, BytesMut};
 use core::{
     fmt,

@@ -1,7 +1,7 @@
 //! `tcp://host:port`, as ZeroMQ writes endpoints.
 
 use super::CloseReason;
-use crate::{error::ConnectReason, tcp};
+use crate::{error::ConnectReason, net::tcp};
 use std::net::SocketAddr;
 use thiserror::Error;
 

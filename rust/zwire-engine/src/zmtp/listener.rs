@@ -1,7 +1,7 @@
 //! [`Listener`]: accepts connections.
 
 use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
-use crate::{error::Error, runtime::Birth, tcp};
+use crate::{error::Error, net::tcp, rt::runtime::Birth};
 use core::{fmt, time::Duration};
 use parking_lot::Mutex;
 use socket2::SockRef;

@@ -5,7 +5,7 @@
 //! copy, or, for a large frame, in a buffer of its size that is read into directly.
 
 use super::{CloseReason, Connection, Owner, Pause, writer};
-use crate::clock;
+use crate::rt::clock;
 use bytes::{Buf, BufMut, BytesMut};
 use core::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 use std::{io, sync::Arc};

@@ -5,7 +5,7 @@
 //! over, and what the socket does not take is left to the task of the connection.
 
 use super::{CloseReason, Connection, Owner};
-use crate::{clock, gather, link::ALONE};
+use crate::{net::gather, rt::clock, zenoh::link::ALONE};
 use bytes::Bytes;
 use core::time::Duration;
 use parking_lot::{Mutex, MutexGuard};

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    queue::INTERRUPT_PERIOD,
+    rt::queue::INTERRUPT_PERIOD,
     zmtp::{Outbound, Room},
 };
 use bytes::Bytes;

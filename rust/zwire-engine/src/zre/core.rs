@@ -9,11 +9,10 @@ use super::{
     options::{Keys, NodeOptions},
 };
 use crate::{
-    clock,
     error::Error,
-    link::ALONE,
-    queue::Weigh,
-    tcp,
+    net::tcp,
+    rt::{clock, queue::Weigh},
+    zenoh::link::ALONE,
     zmtp::{
         CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect,
         Verdict as Judgement,

@@ -5,8 +5,8 @@
 
 use super::{core::Core, node::Shared, options::NodeOptions};
 use crate::{
-    clock,
     error::Error,
+    rt::clock,
     zmtp::{CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect},
 };
 use bytes::Bytes;

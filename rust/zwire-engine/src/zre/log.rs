@@ -7,10 +7,12 @@ use super::{
     interfaces::{self, Purpose, Verdict},
 };
 use crate::{
-    clock,
     error::Error,
-    queue::{Bounds, Overflow, Queue, Weigh},
-    runtime::{self, Birth},
+    rt::{
+        clock,
+        queue::{Bounds, Overflow, Queue, Weigh},
+        runtime::{self, Birth},
+    },
     zmtp::{CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect},
 };
 use bytes::Bytes;

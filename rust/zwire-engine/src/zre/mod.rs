@@ -23,7 +23,7 @@ pub mod options;
 mod tasks;
 
 pub use self::core::NodeEvent;
-pub use crate::interfaces;
+pub use crate::net::interfaces;
 pub use batch::{Sent, Target};
 pub use log::{LogCollector, LogRecord, LogSender, RECORDS};
 pub use node::{Doctor, Node, SenderReport, Stats};

@@ -9,10 +9,12 @@ use super::{
     tasks,
 };
 use crate::{
-    clock,
     error::Error,
-    queue::{INTERRUPT_PERIOD, Queue},
-    runtime::{self, Birth},
+    rt::{
+        clock,
+        queue::{INTERRUPT_PERIOD, Queue},
+        runtime::{self, Birth},
+    },
     zmtp::Listener,
 };
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! What a node is told before it starts, beyond what the machine wants to know.
 
 use super::interfaces::Selector;
-use crate::queue::{Bounds, Overflow};
+use crate::rt::queue::{Bounds, Overflow};
 use core::{fmt, ops::RangeInclusive, time::Duration};
 use std::sync::Arc;
 use zwire_proto::zre::{Uuid, node::NodeConfig};

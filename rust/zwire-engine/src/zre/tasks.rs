@@ -5,7 +5,7 @@ use super::{
     interfaces::{self, Purpose, Selector},
     node::Shared,
 };
-use crate::clock;
+use crate::rt::clock;
 use core::{pin::Pin, time::Duration};
 use std::sync::{Arc, Weak};
 

@@ -1,7 +1,7 @@
 //! [`Event`]: what has happened to the connections of a socket.
 
 use super::super::CloseReason;
-use crate::queue::Weigh;
+use crate::rt::queue::Weigh;
 use bytes::Bytes;
 use std::net::SocketAddr;
 

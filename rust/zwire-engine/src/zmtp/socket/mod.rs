@@ -15,10 +15,12 @@ pub use sending::Unsent;
 
 use super::{CloseReason, Connection, Listener, Outbound, connection::next_id};
 use crate::{
-    clock,
     error::Error,
-    queue::{Bounds, Overflow, Queue, RecvError, Weigh},
-    runtime::{self, Birth},
+    rt::{
+        clock,
+        queue::{Bounds, Overflow, Queue, RecvError, Weigh},
+        runtime::{self, Birth},
+    },
 };
 use bytes::Bytes;
 use core::{
@@ -573,7 +575,7 @@ impl Shared {
                 _ => {}
             }
             let left = end.saturating_sub(clock::mono());
-            self.room.wait(seen, left.min(crate::queue::INTERRUPT_PERIOD));
+            self.room.wait(seen, left.min(crate::rt::queue::INTERRUPT_PERIOD));
             if interrupted() {
                 return Err(Error::Interrupted.into());
             }

@@ -4,7 +4,7 @@ use super::{
     super::{CloseReason, Connection, ConnectionStats, Owner, Pause, Verdict},
     EventKind, Machine, Received, Shared, State,
 };
-use crate::queue::Pushed;
+use crate::rt::queue::Pushed;
 use bytes::Bytes;
 use core::sync::atomic::Ordering;
 use std::{

@@ -1,7 +1,10 @@
 //! Where messages go, and waiting until they can.
 
 use super::{super::CloseReason, Machine, Pipe, Shared, Socket, SocketError, State};
-use crate::{clock, error::Error, queue::INTERRUPT_PERIOD};
+use crate::{
+    error::Error,
+    rt::{clock, queue::INTERRUPT_PERIOD},
+};
 use bytes::Bytes;
 use core::{sync::atomic::Ordering, time::Duration};
 use std::collections::HashMap;

@@ -1,0 +1,506 @@
+//! [`Io`]: what a link reads from and writes to, whatever carries its bytes.
+//!
+//! An enum and not a trait object: the calls of the hot path stay visible to the compiler. Reading is
+//! the link's task alone; any thread may write.
+//!
+//! A link that carries messages looks like a stream here: each message stands behind the length prefix
+//! that a stream would have, in both directions. The prefix is not sent.
+
+mod group;
+mod message;
+mod quic;
+mod tls;
+mod udp;
+#[cfg(unix)]
+mod unix;
+mod ws;
+
+use crate::{
+    config::{Link, Target},
+    error::ConnectReason,
+    net::{gather, tcp, tls::TlsFailure},
+};
+use bytes::{Bytes, BytesMut};
+use core::time::Duration;
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) use group::{Group, group_of};
+pub(crate) use quic::{DATAGRAMS, Ways};
+
+/// The protocols of endpoints that this build speaks, as errors list them.
+pub(crate) const PROTOCOLS: &[&str] = &[
+    "tcp",
+    "udp",
+    tls::PROTOCOL,
+    ws::PROTOCOL,
+    quic::PROTOCOL,
+    #[cfg(unix)]
+    unix::PROTOCOL,
+];
+
+/// An established connection.
+pub(crate) enum Io {
+    Tcp(TcpStream),
+    Udp(udp::Udp),
+    /// A multicast group, which is heard by other means.
+    Group(Box<Group>),
+    Tls(Box<tls::Stream>),
+    Ws(Box<ws::Stream>),
+    Quic(Box<quic::Stream>),
+    #[cfg(unix)]
+    Unix(unix::Stream),
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    /// Our end, as a locator.
+    pub(crate) local: String,
+    /// The other end, as a locator.
+    pub(crate) peer: String,
+    /// Both as addresses, local first, where they have some.
+    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
+}
+
+impl Ends {
+    fn of_addresses(protocol: &str, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            local: format!("{protocol}/{local}"),
+            peer: format!("{protocol}/{peer}"),
+            addresses: Some((local, peer)),
+        }
+    }
+}
+
+impl Io {
+    /// Connects to what `target` names.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub(crate) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        match target.endpoint.protocol() {
+            "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
+            "udp" if quic::is_plain(target) => {
+                Ok(Self::Quic(Box::new(quic::Stream::connect(target, link).await?)))
+            }
+            "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
+            tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::Stream::connect(target, link).await?))),
+            ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::Stream::connect(target, link).await?))),
+            quic::PROTOCOL => Ok(Self::Quic(Box::new(quic::Stream::connect(target, link).await?))),
+            #[cfg(unix)]
+            unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
+            other => Err(ConnectReason::Protocol(other.to_owned())),
+        }
+    }
+
+    /// Whether a link to `target` has what it needs, as far as it can be known without a network.
+    ///
+    /// # Errors
+    /// What is missing or of no use.
+    pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+        match target.endpoint.protocol() {
+            tls::PROTOCOL | quic::PROTOCOL => tls::check_connect(target, link),
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends what there is: one message, or what the stream has. 0 is the end.
+    ///
+    /// # Errors
+    /// `WouldBlock`: there is nothing now. Any other ends the connection.
+    #[inline]
+    pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_read_buf(buf),
+            Self::Udp(socket) => socket.try_read(buf),
+            Self::Group(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Self::Tls(stream) => stream.try_read(buf),
+            Self::Ws(stream) => stream.try_read(buf),
+            Self::Quic(stream) => stream.try_read(buf),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.try_read(buf),
+        }
+    }
+
+    /// Writes as much as the connection takes: true when all is on its way. `progress` hears of each write.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    #[inline]
+    pub(crate) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        match self {
+            Self::Tcp(stream) => gather::write(|slices| stream.try_write_vectored(slices), out, progress),
+            Self::Udp(socket) => socket.try_write(out, progress),
+            Self::Group(group) => group.try_write(out, progress),
+            Self::Tls(stream) => stream.try_write(out, progress),
+            Self::Ws(stream) => stream.try_write(out, progress),
+            Self::Quic(stream) => stream.try_write(out, progress),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.try_write(out, progress),
+        }
+    }
+
+    /// Returns when reading may give something; it may also give nothing.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Udp(socket) => socket.readable().await,
+            Self::Group(_) => core::future::pending().await,
+            Self::Tls(stream) => stream.readable().await,
+            Self::Ws(stream) => stream.readable().await,
+            Self::Quic(stream) => {
+                stream.readable().await;
+                Ok(())
+            }
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    /// Returns when the connection may take something; it may also take nothing.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.writable().await,
+            Self::Udp(socket) => socket.writable().await,
+            Self::Group(group) => group.writable().await,
+            Self::Tls(stream) => stream.writable().await,
+            Self::Ws(stream) => stream.writable().await,
+            Self::Quic(stream) => {
+                stream.writable().await;
+                Ok(())
+            }
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    /// So many bytes at most should wait unsent in the kernel; see [`Pace`](crate::net::pace::Pace).
+    pub(crate) fn set_room(&self, bytes: u32) {
+        match self {
+            Self::Tcp(stream) => tcp::set_room(stream, bytes),
+            Self::Tls(stream) => tcp::set_room(stream.socket(), bytes),
+            Self::Ws(stream) => tcp::set_room(stream.socket(), bytes),
+            // Datagrams are sent as they come.
+            Self::Udp(_) | Self::Group(_) => {}
+            Self::Quic(stream) => stream.set_room(bytes),
+            // The buffers of the other end are all that there is.
+            #[cfg(unix)]
+            Self::Unix(_) => {}
+        }
+    }
+
+    /// Whether the kernel has sent all that was written; else [`Self::writable`] returns once it has, or
+    /// has sent enough for its [room](Self::set_room). Where that cannot be told, it has.
+    pub(crate) fn is_drained(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => tcp::is_drained(stream),
+            Self::Tls(stream) => tcp::is_drained(stream.socket()),
+            Self::Ws(stream) => tcp::is_drained(stream.socket()),
+            _ => true,
+        }
+    }
+
+    /// The link is given up: says so in the protocol that carries it, if there is one and it can be done
+    /// at once.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Tls(stream) => stream.close(),
+            Self::Ws(stream) => stream.close(),
+            Self::Quic(stream) => stream.close(),
+            _ => {}
+        }
+    }
+
+    /// Nothing more will be written: whether what was written is out of our hands.
+    pub(crate) fn is_delivered(&self) -> bool {
+        match self {
+            Self::Quic(stream) => stream.is_delivered(),
+            // The kernel has it.
+            _ => true,
+        }
+    }
+
+    /// The common name in the certificate of the other side, where it has shown one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Tls(stream) => stream.name(),
+            Self::Quic(stream) => stream.name(),
+            _ => None,
+        }
+    }
+
+    /// When the link has to end with a certificate, in time of the wall clock since 1970.
+    pub(crate) const fn expires(&self) -> Option<Duration> {
+        match self {
+            Self::Tls(stream) => stream.expires(),
+            Self::Quic(stream) => stream.expires(),
+            _ => None,
+        }
+    }
+
+    /// Whether what was written arrives, unless the connection ends.
+    pub(crate) const fn is_reliable(&self) -> bool {
+        match self {
+            Self::Udp(_) | Self::Group(_) => false,
+            Self::Quic(stream) => stream.is_streamed(),
+            _ => true,
+        }
+    }
+
+    /// Whether batches travel behind a length prefix; else each is a message.
+    pub(crate) const fn is_streamed(&self) -> bool {
+        match self {
+            Self::Ws(_) | Self::Udp(_) | Self::Group(_) => false,
+            Self::Quic(stream) => stream.is_streamed(),
+            _ => true,
+        }
+    }
+
+    /// The largest batch, in bytes.
+    pub(crate) fn mtu(&self) -> u16 {
+        match self {
+            Self::Udp(_) | Self::Group(_) => udp::MTU,
+            Self::Quic(stream) => stream.mtu(),
+            _ => u16::MAX,
+        }
+    }
+
+    /// The handshake is over. With low latency prefixes have four bytes from now on.
+    pub(crate) fn set_open(&self, low_latency: bool) {
+        match self {
+            Self::Udp(socket) if low_latency => socket.set_low_latency(),
+            Self::Ws(stream) if low_latency => stream.set_low_latency(),
+            Self::Quic(stream) => stream.set_open(low_latency),
+            _ => {}
+        }
+    }
+
+    /// By what ways batches leave, where there are several that do not wait for each other.
+    pub(crate) fn ways(&self) -> Option<Ways> {
+        match self {
+            Self::Quic(stream) => stream.ways(),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::try_write`], by one of the [ways](Self::ways).
+    pub(crate) fn try_write_at(
+        &self,
+        way: usize,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        match self {
+            Self::Quic(stream) => stream.try_write_at(way, out, progress),
+            _ => self.try_write(out, progress),
+        }
+    }
+
+    /// The way by which a batch has left last.
+    pub(crate) fn last_way(&self) -> usize {
+        match self {
+            Self::Quic(stream) => stream.last_way(),
+            _ => 0,
+        }
+    }
+
+    /// What is written next waits until everything else has arrived.
+    pub(crate) fn hold(&self) {
+        if let Self::Quic(stream) = self {
+            stream.hold();
+        }
+    }
+
+    /// Who is connected.
+    ///
+    /// # Errors
+    /// The connection is lost already.
+    pub(crate) fn ends(&self) -> io::Result<Ends> {
+        match self {
+            Self::Tcp(stream) => Ok(Ends::of_addresses("tcp", stream.local_addr()?, stream.peer_addr()?)),
+            Self::Udp(socket) => Ok(socket.ends()),
+            Self::Group(group) => Ok(group.ends()),
+            Self::Tls(stream) => stream.ends(),
+            Self::Ws(stream) => stream.ends(),
+            Self::Quic(stream) => Ok(stream.ends()),
+            #[cfg(unix)]
+            Self::Unix(stream) => Ok(stream.ends()),
+        }
+    }
+}
+
+/// What takes connections in.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Udp(Box<udp::Listener>),
+    Tls(tls::Listener),
+    Ws(TcpListener),
+    Quic(quic::Listener),
+    #[cfg(unix)]
+    Unix(unix::Listener),
+}
+
+/// A listener that is bound.
+pub(crate) struct Bound {
+    pub(crate) listener: Listener,
+    /// Where others find it, with the port that the system chose.
+    pub(crate) locator: String,
+    /// What is to be undone when the session closes.
+    pub(crate) guard: Option<Guard>,
+}
+
+/// What a listener leaves behind until this is dropped.
+pub(crate) enum Guard {
+    Quic(#[allow(dead_code, reason = "held for its drop")] quic::Guard),
+    #[cfg(unix)]
+    Unix(#[allow(dead_code, reason = "held for its drop")] unix::Guard),
+}
+
+impl Listener {
+    /// Listens where `target` says; in a runtime.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub(crate) async fn bind(target: &Target, link: &Link) -> Result<Bound, ConnectReason> {
+        match target.endpoint.protocol() {
+            "tcp" => {
+                let listener = tcp::listen(target, link).await?;
+                let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
+                Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
+            }
+            "udp" if !quic::is_plain(target) => {
+                let listener = udp::Listener::bind(target, link).await?;
+                let locator = locator(target, &listener.local().to_string());
+                Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
+            }
+            ws::PROTOCOL => {
+                let listener = tcp::listen(target, link).await?;
+                let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
+                Ok(Bound { listener: Self::Ws(listener), locator: locator(target, &address), guard: None })
+            }
+            tls::PROTOCOL => {
+                let listener = tls::Listener::bind(target, link).await?;
+                let port = listener.port().map_err(ConnectReason::io)?;
+                // A name stays one: it is what the certificate is for.
+                let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
+                let locator = locator(target, &format!("{host}:{port}"));
+                Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
+            }
+            quic::PROTOCOL | "udp" => {
+                let listener = quic::Listener::bind(target, link).await?;
+                let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
+                let locator = locator(target, &format!("{host}:{}", listener.port()));
+                let guard = Some(Guard::Quic(listener.guard()));
+                Ok(Bound { listener: Self::Quic(listener), locator, guard })
+            }
+            #[cfg(unix)]
+            unix::PROTOCOL => {
+                let (listener, guard) = unix::Listener::bind(target).await?;
+                Ok(Bound {
+                    listener: Self::Unix(listener),
+                    locator: locator(target, target.endpoint.address()),
+                    guard: Some(Guard::Unix(guard)),
+                })
+            }
+            other => Err(ConnectReason::Protocol(other.to_owned())),
+        }
+    }
+
+    /// Whether a listener at `target` has what it needs, as far as it can be known without a network.
+    ///
+    /// # Errors
+    /// What is missing or of no use.
+    pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+        match target.endpoint.protocol() {
+            tls::PROTOCOL | quic::PROTOCOL => tls::check_listen(target, link),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next connection. Nothing that it has to say was waited for.
+    ///
+    /// # Errors
+    /// The operating system's; another may come.
+    pub(crate) async fn accept(&self) -> io::Result<Incoming> {
+        match self {
+            Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
+            Self::Udp(listener) => listener.accept().await.map(|socket| Incoming::Ready(Io::Udp(socket))),
+            Self::Ws(listener) => Ok(Incoming::Ws(listener.accept().await?.0)),
+            Self::Tls(listener) => {
+                listener.accept().await.map(|(socket, acceptor)| Incoming::Tls(socket, acceptor))
+            }
+            Self::Quic(listener) => {
+                listener.accept().await.map(|incoming| Incoming::Quic(Box::new(incoming)))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener) => listener.accept().await.map(|stream| Incoming::Ready(Io::Unix(stream))),
+        }
+    }
+}
+
+/// A connection that somebody has made to us.
+pub(crate) enum Incoming {
+    /// It can be used as it is.
+    Ready(Io),
+    Tcp(TcpStream),
+    Tls(TcpStream, Arc<tls::Acceptor>),
+    Ws(TcpStream),
+    Quic(Box<quic::Incoming>),
+}
+
+impl Incoming {
+    /// Who it is, as far as an address tells.
+    pub(crate) fn peer(&self) -> String {
+        let address = match self {
+            Self::Tcp(socket) | Self::Ws(socket) | Self::Tls(socket, _) => socket.peer_addr(),
+            Self::Ready(io) => return io.ends().map_or_else(|_| String::new(), |ends| ends.peer),
+            Self::Quic(incoming) => return incoming.peer().to_string(),
+        };
+        address.map_or_else(|_| String::new(), |address| address.to_string())
+    }
+
+    /// Makes it ready for the handshake of Zenoh; bounded in time by the caller.
+    ///
+    /// # Errors
+    /// Why it is of no use.
+    pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
+        match self {
+            Self::Ready(io) => Ok(io),
+            Self::Tcp(stream) => {
+                tcp::established(&stream).map_err(ConnectReason::io)?;
+                Ok(Io::Tcp(stream))
+            }
+            Self::Ws(socket) => Ok(Io::Ws(Box::new(ws::Stream::accept(socket).await?))),
+            Self::Tls(socket, acceptor) => Ok(Io::Tls(Box::new(acceptor.accept(socket).await?))),
+            Self::Quic(incoming) => Ok(Io::Quic(Box::new(incoming.ready().await?))),
+        }
+    }
+}
+
+/// The locator of a listener that is bound to `address`.
+fn locator(target: &Target, address: &str) -> String {
+    let bound = target.endpoint.with_address(address);
+    // An address that the system gives is one; it may only be longer than the one it came from.
+    bound.as_ref().unwrap_or(&target.endpoint).locator().as_str().to_owned()
+}
+
+impl ConnectReason {
+    /// What an error of a connection means; TLS has some of its own.
+    pub(crate) fn io(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>()) {
+            Some(failure) => Self::Tls(failure.clone()),
+            None => Self::Io(Arc::new(error)),
+        }
+    }
+}

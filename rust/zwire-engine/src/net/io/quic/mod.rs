@@ -1,0 +1,510 @@
+//! QUIC: `quic/<host>:<port>` (`zenoh-behaviour` 1.2, 7.1). One stream that both sides write on carries
+//! the batches, framed as on any stream; or there are [more](streams), or [datagrams]. `udp/<address>?rel=1`
+//! is the same [without encryption](plain).
+//!
+//! A connection is asked without waiting, as a socket is: what it can do later wakes who waits.
+
+mod datagrams;
+mod offer;
+mod plain;
+mod refusal;
+mod streams;
+
+use super::{Ends, udp};
+use crate::{
+    config::{Link, Target, TlsSettings},
+    error::ConnectReason,
+    net::{
+        tcp::resolve,
+        tls::{
+            anonymous_client, anonymous_server, client_config, common_name, end_of_validity, server_config,
+            server_name,
+        },
+    },
+    rt::{clock, runtime::Birth},
+};
+use bytes::{Bytes, BytesMut};
+use core::{future::pending, time::Duration};
+use datagrams::Datagrams;
+use offer::Offer;
+use plain::{PlainClient, PlainServer};
+use quinn::{
+    Connection, ConnectionError, Endpoint, EndpointConfig, MtuDiscoveryConfig, Side, TokioRuntime,
+    TransportConfig, VarInt,
+    crypto::rustls::{QuicClientConfig, QuicServerConfig},
+};
+use refusal::{misfit, refused, unusable};
+use rustls::pki_types::CertificateDer;
+use std::{
+    collections::VecDeque,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+use streams::{End, SEND_WINDOW, Streams};
+use tokio::{runtime::Handle, time::timeout};
+use zwire_proto::zenoh::{Priority, Reliability};
+
+/// In endpoints.
+pub(super) const PROTOCOL: &str = "quic";
+
+/// Whether a link to or from there is one of QUIC, though its protocol is UDP.
+pub(super) fn is_plain(target: &Target) -> bool {
+    target.endpoint.protocol() == PLAIN && target.options.reliability == Some(Reliability::Reliable)
+}
+
+/// In endpoints of links without encryption.
+const PLAIN: &str = "udp";
+
+/// What the other side may send ahead on one stream: 16 large messages, or 64 ms of 1 Gbit/s. On all of
+/// them it may be twice as much, so that one which is stuck leaves room for the others.
+const RECEIVE_WINDOW: u32 = 8 << 20;
+
+/// What it may send ahead on all streams while nobody knows who it is.
+const STRANGERS_WINDOW: u32 = 128 * 1024;
+
+/// Largest datagram that is tried; most networks answer with less. Ten leave in one call of the system, which
+/// takes no more than 65,507 bytes: larger ones would be lost in it, and what is lost looks like a network
+/// that carries only the smallest.
+const MAX_DATAGRAM: u16 = 65_507 / 10;
+
+/// How long a connection outlives its link, for what is on the way.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How often a connection that lingers looks whether its datagrams are sent.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Most connections that wait for being looked at.
+const MAX_INCOMING: usize = 1024;
+
+/// Where the datagrams of a connection leave that has streams, too; before it come the priorities.
+pub(crate) const DATAGRAMS: usize = Priority::COUNT;
+
+/// By what ways batches leave that do not wait for each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ways {
+    /// There is one for each priority; else one for all.
+    pub(crate) by_priority: bool,
+    /// There is one for what is best effort, with batches of this size.
+    pub(crate) best_effort: Option<u16>,
+}
+
+pub(crate) struct Stream {
+    connection: Connection,
+    streams: Option<Streams>,
+    datagrams: Option<Datagrams>,
+    ends: Ends,
+    expires: Option<Duration>,
+    /// The common name in the certificate of the other side.
+    name: Option<String>,
+    runtime: Handle,
+}
+
+impl Stream {
+    /// Connects to the first address of `target` that answers.
+    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let plain = is_plain(target);
+        let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
+        let name = server_name(target.endpoint.address())?;
+        let offer = Offer::of(&target.options);
+        let mut tls = if plain { anonymous_client()? } else { client_config(&settings)? };
+        tls.alpn_protocols = offer.names();
+        let tls = Arc::new(QuicClientConfig::try_from(tls).map_err(unusable)?);
+        let mut config = quinn::ClientConfig::new(if plain { Arc::new(PlainClient(tls)) } else { tls });
+        config.transport_config(Arc::new(transport(target, offer, false)));
+        let mut last = ConnectReason::Unresolved;
+        for peer in resolve(target.endpoint.address()).await? {
+            let endpoint = open(target, link, peer).map_err(ConnectReason::io)?;
+            let connecting = endpoint.connect_with(config.clone(), peer, &name.to_str());
+            match connecting.map_err(unusable)?.await {
+                Ok(connection) => {
+                    let port = endpoint.local_addr().map_err(ConnectReason::io)?.port();
+                    let protocol = if plain { PLAIN } else { PROTOCOL };
+                    return Self::new(connection, (protocol, offer), port, &settings).await;
+                }
+                Err(error) => last = refused(&error, &name.to_str()),
+            }
+        }
+        Err(last)
+    }
+
+    async fn new(
+        connection: Connection,
+        (protocol, offer): (&str, Offer),
+        port: u16,
+        settings: &TlsSettings,
+    ) -> Result<Self, ConnectReason> {
+        let peer = connection.remote_address();
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        // Known wherever the system tells where a datagram went; elsewhere the family has to do.
+        let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let local = connection.local_ip().map_or(any, |ip| ip.to_canonical());
+        let chain = connection.peer_identity().and_then(|chain| chain.downcast().ok());
+        let chain: Vec<CertificateDer<'static>> = chain.map(|chain| *chain).unwrap_or_default();
+        let expires = settings
+            .closes_on_expiration()
+            .then(|| end_of_validity(chain.iter().map(AsRef::as_ref)))
+            .flatten();
+        let (streams, datagrams) = Self::ways_of(&connection, offer).await?;
+        Ok(Self {
+            ends: Ends::of_addresses(protocol, SocketAddr::new(local, port), peer),
+            connection,
+            streams,
+            datagrams,
+            expires,
+            name: chain.first().and_then(|der| common_name(der)),
+            runtime: Handle::current(),
+        })
+    }
+
+    /// The ways that both sides have agreed on.
+    async fn ways_of(
+        connection: &Connection,
+        offer: Offer,
+    ) -> Result<(Option<Streams>, Option<Datagrams>), ConnectReason> {
+        let refused = |error: ConnectionError| refused(&error, "");
+        let no_streams = || {
+            let words = "it takes no streams: is its endpoint one with rel=0?";
+            misfit(connection, words, "it takes streams only: its endpoint is without rel=0")
+        };
+        let no_datagrams = || {
+            let words = "it takes no datagrams: is its endpoint without rel=0?";
+            misfit(connection, words, "it takes no streams: its endpoint is one with rel=0")
+        };
+        let shape = offer.agreed(connection);
+        let datagrams = if shape.datagrams {
+            let most = if shape.streams { datagrams::MIXED_MTU } else { datagrams::MTU };
+            let datagrams = Datagrams::new(connection, most);
+            Some(datagrams.ok_or_else(no_datagrams)?)
+        } else {
+            None
+        };
+        if !shape.streams {
+            return Ok((None, datagrams));
+        }
+        let first = match connection.side() {
+            Side::Client => {
+                // It is there at once, or not before the other side changes its mind, which none does.
+                let opened = timeout(Duration::ZERO, connection.open_bi()).await;
+                opened.map_err(|_| no_streams())?
+            }
+            // It is there with the first batch.
+            Side::Server => connection.accept_bi().await,
+        };
+        let first = first.map_err(refused)?;
+        let streams = Streams::new(connection, first, shape.multistream, shape.datagrams);
+        let streams = streams.map_err(refused)?.ok_or_else(no_streams)?;
+        Ok((Some(streams), datagrams))
+    }
+
+    /// The ways, where there is more than one.
+    pub(super) fn ways(&self) -> Option<Ways> {
+        let streams = self.streams.as_ref()?;
+        let best_effort = self.datagrams.as_ref().map(Datagrams::mtu);
+        let by_priority = streams.is_multistream();
+        (by_priority || best_effort.is_some()).then_some(Ways { by_priority, best_effort })
+    }
+
+    /// Whether batches stand in streams.
+    pub(super) const fn is_streamed(&self) -> bool {
+        self.streams.is_some()
+    }
+
+    pub(super) fn mtu(&self) -> u16 {
+        match (&self.streams, &self.datagrams) {
+            (None, Some(datagrams)) => datagrams.mtu(),
+            _ => u16::MAX,
+        }
+    }
+
+    /// The handshake of Zenoh is over.
+    pub(super) fn set_open(&self, low_latency: bool) {
+        if let Some(streams) = &self.streams {
+            let times = if streams.is_multistream() { 2 } else { 1 };
+            self.connection.set_receive_window(VarInt::from_u32(times * RECEIVE_WINDOW));
+            if low_latency {
+                streams.set_low_latency();
+            }
+            streams.open();
+        } else if let Some(datagrams) = &self.datagrams
+            && low_latency
+        {
+            datagrams.set_low_latency();
+        }
+    }
+
+    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        let before = buf.len();
+        let mut end = self.streams.as_ref().map(|streams| streams.read(buf));
+        if let Some(datagrams) = &self.datagrams
+            && self.streams.as_ref().is_none_or(Streams::is_open)
+        {
+            let last = datagrams.read(buf);
+            end.get_or_insert(last);
+        }
+        match end {
+            _ if buf.len() > before => Ok(buf.len() - before),
+            Some(End::Closed) => Ok(0),
+            Some(End::Lost(error)) => Err(error),
+            Some(End::Open) | None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    pub(super) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        let way = if self.streams.is_some() { 0 } else { DATAGRAMS };
+        self.try_write_at(way, out, progress)
+    }
+
+    /// Writes what one way takes: true when that is all.
+    pub(super) fn try_write_at(
+        &self,
+        way: usize,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        match (&self.streams, &self.datagrams) {
+            (_, Some(datagrams)) if way == DATAGRAMS => datagrams.write(out, progress),
+            (Some(streams), _) => streams.write(way, out, progress),
+            (None, _) => Ok(true),
+        }
+    }
+
+    /// The way of the last batch.
+    pub(super) fn last_way(&self) -> usize {
+        self.streams.as_ref().map_or(DATAGRAMS, Streams::last)
+    }
+
+    /// The next batch ends the link: it waits for all others.
+    pub(super) fn hold(&self) {
+        if let Some(streams) = &self.streams {
+            streams.hold();
+        }
+    }
+
+    pub(super) fn set_room(&self, bytes: u32) {
+        if let Some(streams) = &self.streams {
+            streams.set_room(bytes);
+        }
+    }
+
+    pub(super) async fn readable(&self) {
+        let streams = async {
+            match &self.streams {
+                Some(streams) => streams.readable().await,
+                None => pending().await,
+            }
+        };
+        let datagrams = async {
+            match &self.datagrams {
+                Some(datagrams) if self.streams.as_ref().is_none_or(Streams::is_open) => {
+                    datagrams.readable().await;
+                }
+                _ => pending().await,
+            }
+        };
+        tokio::select! {
+            () = streams => {}
+            () = datagrams => {}
+        }
+    }
+
+    pub(super) async fn writable(&self) {
+        let full = self.streams.as_ref().filter(|streams| streams.take_full());
+        let held = self.datagrams.as_ref().and_then(|datagrams| Some((datagrams, datagrams.held()?)));
+        // Who stops for another reason than that there is no room is not woken by it.
+        match (full, held) {
+            (None, None) => {}
+            (Some(streams), None) => streams.sending.signal.raised().await,
+            (None, Some((datagrams, held))) => datagrams.send_held(held).await,
+            (Some(streams), Some((datagrams, held))) => tokio::select! {
+                () = streams.sending.signal.raised() => {}
+                () = datagrams.send_held(held) => {}
+            },
+        }
+    }
+
+    /// Nothing more will be written: whether everything has arrived, or was sent where nothing tells.
+    pub(super) fn is_delivered(&self) -> bool {
+        self.streams.as_ref().is_none_or(Streams::is_delivered)
+            && self.datagrams.as_ref().is_none_or(Datagrams::are_sent)
+    }
+
+    /// Ends the connection when everything has arrived, or soon.
+    pub(super) fn close(&self) {
+        let stopped = self.streams.as_ref().map(Streams::finish);
+        let connection = self.connection.clone();
+        self.runtime.spawn(async move {
+            let end = async {
+                match stopped {
+                    Some(stopped) => stopped.await,
+                    None => {
+                        while connection.datagram_send_buffer_space() < datagrams::SEND_BUFFER {
+                            tokio::time::sleep(LOOK).await;
+                        }
+                    }
+                }
+            };
+            let _ = timeout(LINGER, end).await;
+            connection.close(VarInt::from_u32(0), b"");
+        });
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(super) const fn expires(&self) -> Option<Duration> {
+        self.expires
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        self.ends.clone()
+    }
+}
+
+fn open(target: &Target, link: &Link, peer: SocketAddr) -> io::Result<Endpoint> {
+    let socket = udp::new_socket(target, link, peer)?;
+    let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
+    Endpoint::new(endpoint_config(), None, socket.into(), Arc::new(TokioRuntime))
+}
+
+fn endpoint_config() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    // It is within what the protocol allows.
+    let _ = config.max_udp_payload_size(MAX_DATAGRAM);
+    config
+}
+
+fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
+    let mut mtu = MtuDiscoveryConfig::default();
+    mtu.upper_bound(MAX_DATAGRAM);
+    if let Some(interval) = target.options.mtu_discovery_interval {
+        mtu.interval(interval);
+    }
+    let mut config = TransportConfig::default();
+    let two_ways = u32::from(accepts && offer.has_streams());
+    let one_way = offer.streams_of_one_direction();
+    config
+        // The lease of Zenoh says when somebody is gone.
+        .max_idle_timeout(None)
+        .max_concurrent_bidi_streams(VarInt::from_u32(two_ways))
+        .max_concurrent_uni_streams(VarInt::from_u32(one_way))
+        .stream_receive_window(VarInt::from_u32(RECEIVE_WINDOW))
+        .receive_window(VarInt::from_u32(STRANGERS_WINDOW))
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(offer.has_datagrams().then_some(datagrams::RECEIVE_BUFFER))
+        .datagram_send_buffer_size(datagrams::SEND_BUFFER)
+        .mtu_discovery_config(Some(mtu));
+    if let Some(mtu) = target.options.initial_mtu {
+        config.initial_mtu(mtu.min(MAX_DATAGRAM));
+    }
+    config
+}
+
+/// Takes connections in.
+pub(crate) struct Listener {
+    endpoint: Endpoint,
+    local: SocketAddr,
+    protocol: &'static str,
+    offer: Offer,
+    settings: Arc<TlsSettings>,
+}
+
+impl Listener {
+    pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let plain = is_plain(target);
+        let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
+        let offer = Offer::of(&target.options);
+        let mut tls = if plain { anonymous_server()? } else { server_config(&settings)? };
+        tls.alpn_protocols = offer.names();
+        // QUIC has other tickets, and knows no older version.
+        let tls = Arc::new(QuicServerConfig::try_from(tls).map_err(unusable)?);
+        let mut config =
+            quinn::ServerConfig::with_crypto(if plain { Arc::new(PlainServer(tls)) } else { tls });
+        config.transport_config(Arc::new(transport(target, offer, true))).max_incoming(MAX_INCOMING);
+        let settings = Arc::new(settings);
+        let protocol = if plain { PLAIN } else { PROTOCOL };
+        let mut last = ConnectReason::Unresolved;
+        for address in resolve(target.endpoint.address()).await? {
+            let bound = udp::bind(target, link, address).and_then(|socket| {
+                let runtime = Arc::new(TokioRuntime);
+                Endpoint::new(endpoint_config(), Some(config.clone()), socket.into(), runtime)
+            });
+            match bound.and_then(|endpoint| Ok((endpoint.local_addr()?, endpoint))) {
+                Ok((local, endpoint)) => return Ok(Self { endpoint, local, protocol, offer, settings }),
+                Err(error) => last = ConnectReason::io(error),
+            }
+        }
+        Err(last)
+    }
+
+    pub(super) const fn port(&self) -> u16 {
+        self.local.port()
+    }
+
+    pub(super) fn guard(&self) -> Guard {
+        Guard { birth: Birth::here(), endpoint: Some(self.endpoint.clone()) }
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<Incoming> {
+        let closed = || io::Error::other("the endpoint is closed");
+        let incoming = self.endpoint.accept().await.ok_or_else(closed)?;
+        Ok(Incoming {
+            incoming,
+            port: self.local.port(),
+            kind: (self.protocol, self.offer),
+            settings: self.settings.clone(),
+        })
+    }
+}
+
+/// Gives the port back when it is dropped: a connection that is over keeps it a while, so that its end
+/// can be told again.
+pub(crate) struct Guard {
+    birth: Birth,
+    endpoint: Option<Endpoint>,
+}
+
+/// That while is three times the time after which something counts as lost.
+const PORT_LINGER: Duration = Duration::from_millis(500);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // In a forked child the endpoint is still its parent's, and has no thread.
+        let Some(endpoint) = self.endpoint.take() else { return };
+        if !self.birth.is_here() {
+            core::mem::forget(endpoint);
+            return;
+        }
+        endpoint.close(VarInt::from_u32(0), b"");
+        let end = clock::mono() + PORT_LINGER;
+        while endpoint.open_connections() > 0 && clock::mono() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Somebody who has said a first word of QUIC.
+pub(crate) struct Incoming {
+    incoming: quinn::Incoming,
+    port: u16,
+    kind: (&'static str, Offer),
+    settings: Arc<TlsSettings>,
+}
+
+impl Incoming {
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.incoming.remote_address()
+    }
+
+    pub(super) async fn ready(self) -> Result<Stream, ConnectReason> {
+        let refused = |error: ConnectionError| refused(&error, "");
+        let connection = self.incoming.await.map_err(refused)?;
+        Stream::new(connection, self.kind, self.port, &self.settings).await
+    }
+}

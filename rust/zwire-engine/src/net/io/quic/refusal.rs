@@ -1,0 +1,74 @@
+//! What the end of a QUIC connection means.
+
+use crate::{error::ConnectReason, net::tls::TlsFailure};
+use quinn::{Connection, ConnectionError, VarInt};
+use rustls::AlertDescription;
+use std::io;
+
+/// A connection is closed with this when the two sides have agreed on it by name, and want it otherwise.
+const MISFIT: VarInt = VarInt::from_u32(1);
+
+/// Closes a connection that the two sides want in different shapes: the other side is told `to_them`.
+pub(super) fn misfit(connection: &Connection, here: &str, to_them: &str) -> ConnectReason {
+    connection.close(MISFIT, to_them.as_bytes());
+    TlsFailure::Refused(here.to_owned()).into()
+}
+
+/// Why a connection has ended. Certificates of those who connect are looked at when the connection
+/// works for them already.
+pub(super) fn lost(error: ConnectionError) -> io::Error {
+    match refused(&error, "") {
+        ConnectReason::Tls(failure) => io::Error::other(failure),
+        _ => io::Error::other(error),
+    }
+}
+
+pub(super) fn unusable(error: impl ToString) -> ConnectReason {
+    ConnectReason::Tls(TlsFailure::Protocol(error.to_string()))
+}
+
+/// Why there is no connection. QUIC has an error code for each alert of TLS, and where it was ours the
+/// reason in words.
+pub(super) fn refused(error: &ConnectionError, expected: &str) -> ConnectReason {
+    const ALERTS: core::ops::RangeInclusive<u64> = 0x100..=0x1ff;
+    let alert = |code: u64| {
+        #[allow(clippy::cast_possible_truncation, reason = "the alert is the low byte")]
+        ALERTS.contains(&code).then(|| AlertDescription::from(code as u8))
+    };
+    let failure = match error {
+        ConnectionError::ConnectionClosed(close) => match alert(close.error_code.into()) {
+            Some(alert) => TlsFailure::from(&rustls::Error::AlertReceived(alert)),
+            None => TlsFailure::Refused(close.to_string()),
+        },
+        ConnectionError::TransportError(ours) => match alert(ours.code.into()) {
+            Some(alert) => complaint(alert, &ours.reason, expected),
+            None => TlsFailure::Protocol(ours.to_string()),
+        },
+        // Ours say why; the reference has a zero byte there.
+        ConnectionError::ApplicationClosed(close) if close.error_code == MISFIT => {
+            TlsFailure::Refused(String::from_utf8_lossy(&close.reason).into_owned())
+        }
+        ConnectionError::ApplicationClosed(_) | ConnectionError::Reset => TlsFailure::Closed,
+        other => return ConnectReason::io(io::Error::other(other.clone())),
+    };
+    ConnectReason::Tls(failure)
+}
+
+/// What we have against the other side.
+fn complaint(alert: AlertDescription, reason: &str, expected: &str) -> TlsFailure {
+    match alert {
+        AlertDescription::CertificateExpired if reason.contains("not valid yet") => TlsFailure::NotYetValid,
+        AlertDescription::CertificateExpired => TlsFailure::Expired,
+        AlertDescription::UnknownCA => TlsFailure::UnknownAuthority,
+        AlertDescription::CertificateRequired => TlsFailure::NoCertificate,
+        _ if reason.contains("not valid for name") => {
+            let presented = reason.split_once("only valid for ").map_or("nobody", |(_, names)| names);
+            TlsFailure::Name { expected: expected.to_owned(), presented: presented.to_owned() }
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked => TlsFailure::Certificate(reason.to_owned()),
+        _ => TlsFailure::Protocol(reason.to_owned()),
+    }
+}

@@ -1,0 +1,690 @@
+//! TLS over TCP: `tls/<host>:<port>` (`zenoh-behaviour` 1.2, 7.1).
+//!
+//! One connection of rustls behind one lock, which reader and writers take in turns. Whoever holds it
+//! decrypts everything that was read, so that a writer never finds something for the reader. Large parts
+//! are encrypted from where they are; small ones are put together first, to share a record.
+
+use super::Ends;
+use crate::{
+    config::{Link, Target, TlsSettings},
+    error::ConnectReason,
+    net::{
+        tcp,
+        tls::{TlsFailure, client_config, common_name, end_of_validity, server_config, server_name},
+    },
+};
+use bytes::{Buf, Bytes, BytesMut};
+use core::time::Duration;
+use parking_lot::Mutex;
+use rustls::{
+    Error, ServerConfig,
+    client::UnbufferedClientConnection,
+    server::UnbufferedServerConnection,
+    unbuffered::{AppDataRecord, ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic},
+};
+use socket2::SockRef;
+use std::{collections::VecDeque, io, net::Shutdown, sync::Arc};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+/// In endpoints.
+pub(super) const PROTOCOL: &str = "tls";
+
+/// Most plaintext of one record.
+const FRAGMENT: usize = 16 * 1024;
+
+/// Plaintext that is encrypted before it is written: enough for one `write` to be cheap.
+const CHUNK: usize = 4 * FRAGMENT;
+
+/// More than a record adds to its plaintext, in any version.
+const RECORD_OVERHEAD: usize = 64;
+
+/// What is read at once: at first a little more than the largest record, for 18,437 bytes are one; more
+/// where there is more.
+const READ: core::ops::RangeInclusive<usize> = 20 * 1024..=256 * 1024;
+
+/// Type of a record that says nothing; one may stand before an alert.
+const CHANGE_CIPHER_SPEC: u8 = 0x14;
+
+/// How long a listener that has refused somebody waits for the other side to close, so that the refusal
+/// arrives: closing with something unread would overtake it.
+const REFUSED_LINGER: Duration = Duration::from_millis(500);
+
+enum Session {
+    Client(UnbufferedClientConnection),
+    Server(UnbufferedServerConnection),
+}
+
+/// Bytes that were read and not yet decrypted.
+#[derive(Default)]
+struct Incoming {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Incoming {
+    /// Where to read to. What has filled it the last time finds twice the room.
+    fn room(&mut self) -> &mut [u8] {
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.bytes.len() {
+            let len = (2 * self.bytes.len()).clamp(*READ.start(), *READ.end());
+            self.bytes.resize(len.max(self.end + FRAGMENT), 0);
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    fn unread(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+}
+
+/// Bytes that were encrypted and not yet written.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Outgoing {
+    const fn is_empty(&self) -> bool {
+        self.written == self.bytes.len()
+    }
+
+    /// Appends what `encode` makes of at most `room` bytes. It says so when it needs more.
+    fn append<E>(
+        &mut self,
+        room: usize,
+        mut encode: impl FnMut(&mut [u8]) -> Result<usize, E>,
+        needs: impl Fn(&E) -> Option<usize>,
+    ) -> Result<(), E> {
+        let before = self.bytes.len();
+        self.bytes.resize(before + room, 0);
+        let mut result = encode(&mut self.bytes[before..]);
+        if let Err(error) = &result
+            && let Some(size) = needs(error)
+        {
+            self.bytes.resize(before + size, 0);
+            result = encode(&mut self.bytes[before..]);
+        }
+        self.bytes.truncate(before + *result.as_ref().unwrap_or(&0));
+        result.map(|_| ())
+    }
+
+    fn encrypt<D>(&mut self, writer: &mut WriteTraffic<'_, D>, plaintext: &[u8]) -> Result<(), Error> {
+        let records = plaintext.len() / FRAGMENT + 1;
+        self.append(
+            plaintext.len() + records * RECORD_OVERHEAD,
+            |room| writer.encrypt(plaintext, room),
+            |error| match error {
+                EncryptError::InsufficientSize(size) => Some(size.required_size),
+                EncryptError::EncryptExhausted => None,
+            },
+        )
+        .map_err(|error| Error::General(error.to_string()))
+    }
+}
+
+/// What a turn is to do when application data may be sent.
+enum Task<'a> {
+    Nothing,
+    /// Encrypts about [`CHUNK`] bytes of it.
+    Encrypt(&'a mut VecDeque<Bytes>),
+    SayGoodbye,
+}
+
+/// What a turn has come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The handshake needs an answer.
+    Blocked,
+    /// Application data may be sent.
+    Ready,
+    /// Both sides have said that nothing follows.
+    Closed,
+}
+
+struct State {
+    session: Session,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Small parts, put together.
+    staging: Vec<u8>,
+    /// Decrypted with the end of the handshake, for the first read.
+    early: BytesMut,
+    /// We have said that we send no more.
+    closed: bool,
+    /// The other side has said so.
+    peer_closed: bool,
+    /// Why there is nothing more to read or to say.
+    failed: Option<Error>,
+}
+
+impl State {
+    fn new(session: Session) -> Self {
+        Self {
+            session,
+            incoming: Incoming::default(),
+            outgoing: Outgoing::default(),
+            staging: Vec::new(),
+            early: BytesMut::new(),
+            closed: false,
+            peer_closed: false,
+            failed: None,
+        }
+    }
+
+    /// Decrypts everything that was read into `plaintext`, and does `task` when it can. What is to be
+    /// sent is in `outgoing` afterwards, also when it fails: then it says why.
+    fn turn(&mut self, plaintext: &mut BytesMut, task: Task<'_>) -> Result<Turn, Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = self.step(plaintext, task);
+        self.failed = result.as_ref().err().cloned();
+        result
+    }
+
+    fn step(&mut self, plaintext: &mut BytesMut, task: Task<'_>) -> Result<Turn, Error> {
+        /// The two kinds of connections have the same methods and no trait.
+        macro_rules! turn {
+            ($session:expr) => {{
+                let mut task = task;
+                let mut failed = None;
+                loop {
+                    let UnbufferedStatus { mut discard, state } =
+                        $session.process_tls_records(self.incoming.unread());
+                    let done = match state {
+                        // Once more, for the alert.
+                        Err(error) if failed.is_none() => {
+                            failed = Some(error);
+                            None
+                        }
+                        Err(error) => return Err(failed.unwrap_or(error)),
+                        Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                            let before = self.outgoing.bytes.len();
+                            self.outgoing
+                                .append(
+                                    FRAGMENT,
+                                    |room| data.encode(room),
+                                    |error| match error {
+                                        EncodeError::InsufficientSize(size) => Some(size.required_size),
+                                        EncodeError::AlreadyEncoded => None,
+                                    },
+                                )
+                                .map_err(|error| Error::General(error.to_string()))?;
+                            // Behind the alert it would read again what has failed, and say it again.
+                            if self.outgoing.bytes.get(before) != Some(&CHANGE_CIPHER_SPEC)
+                                && let Some(error) = failed
+                            {
+                                return Err(error);
+                            }
+                            None
+                        }
+                        Ok(_) if failed.is_some() => {
+                            return Err(failed.unwrap_or(Error::HandshakeNotComplete));
+                        }
+                        // It goes out before anything else, and once.
+                        Ok(ConnectionState::TransmitTlsData(data)) => {
+                            data.done();
+                            None
+                        }
+                        Ok(ConnectionState::ReadTraffic(mut records)) => {
+                            while let Some(record) = records.next_record() {
+                                let AppDataRecord { discard: more, payload, .. } = record?;
+                                discard += more;
+                                plaintext.extend_from_slice(payload);
+                            }
+                            None
+                        }
+                        Ok(ConnectionState::PeerClosed) => {
+                            self.peer_closed = true;
+                            None
+                        }
+                        Ok(ConnectionState::BlockedHandshake) => Some(Turn::Blocked),
+                        Ok(ConnectionState::Closed) => Some(Turn::Closed),
+                        Ok(ConnectionState::WriteTraffic(mut writer)) => {
+                            match core::mem::replace(&mut task, Task::Nothing) {
+                                Task::Nothing => {}
+                                Task::Encrypt(out) => {
+                                    encrypt(&mut writer, out, &mut self.outgoing, &mut self.staging)?;
+                                }
+                                Task::SayGoodbye => {
+                                    self.outgoing
+                                        .append(
+                                            RECORD_OVERHEAD,
+                                            |room| writer.queue_close_notify(room),
+                                            |_| None,
+                                        )
+                                        .map_err(|error| Error::General(error.to_string()))?;
+                                }
+                            }
+                            Some(Turn::Ready)
+                        }
+                        Ok(other) => return Err(Error::General(format!("{other:?} was not asked for"))),
+                    };
+                    self.incoming.start += discard;
+                    if let Some(turn) = done {
+                        return Ok(turn);
+                    }
+                }
+            }};
+        }
+        match &mut self.session {
+            Session::Client(session) => turn!(session),
+            Session::Server(session) => turn!(session),
+        }
+    }
+
+    /// Writes what was encrypted: true when nothing is left.
+    fn flush(&mut self, socket: &TcpStream, mut progress: impl FnMut(usize)) -> io::Result<bool> {
+        let Outgoing { bytes, written } = &mut self.outgoing;
+        while *written < bytes.len() {
+            match socket.try_write(&bytes[*written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    *written += n;
+                    progress(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        bytes.clear();
+        *written = 0;
+        Ok(true)
+    }
+
+    /// Reads what there is; 0 is the end.
+    fn read(&mut self, socket: &TcpStream) -> io::Result<usize> {
+        let n = socket.try_read(self.incoming.room())?;
+        self.incoming.end += n;
+        Ok(n)
+    }
+}
+
+/// Encrypts about [`CHUNK`] bytes, in full records as far as they go.
+fn encrypt<D>(
+    writer: &mut WriteTraffic<'_, D>,
+    out: &mut VecDeque<Bytes>,
+    outgoing: &mut Outgoing,
+    staging: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut taken = 0;
+    staging.clear();
+    while taken < CHUNK
+        && let Some(part) = out.front_mut()
+    {
+        let direct = staging.is_empty() && part.len() >= FRAGMENT;
+        let n = if direct {
+            let n = part.len().min(CHUNK) / FRAGMENT * FRAGMENT;
+            outgoing.encrypt(writer, &part[..n])?;
+            n
+        } else {
+            let n = part.len().min(FRAGMENT - staging.len());
+            staging.extend_from_slice(&part[..n]);
+            n
+        };
+        taken += n;
+        if n == part.len() {
+            out.pop_front();
+        } else {
+            part.advance(n);
+        }
+        if staging.len() == FRAGMENT {
+            outgoing.encrypt(writer, staging)?;
+            staging.clear();
+        }
+    }
+    if staging.is_empty() { Ok(()) } else { outgoing.encrypt(writer, staging) }
+}
+
+/// One connection.
+pub(crate) struct Stream {
+    socket: TcpStream,
+    state: Mutex<State>,
+    /// When the link ends with a certificate, in time of the wall clock since 1970.
+    expires: Option<Duration>,
+    /// The common name in the certificate of the other side.
+    name: Option<String>,
+}
+
+impl Stream {
+    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let settings = link.tls_at(&target.options);
+        let config = Arc::new(client_config(&settings)?);
+        let name = server_name(target.endpoint.address())?;
+        let socket = tcp::connect(target, link).await?;
+        let session = UnbufferedClientConnection::new(config, name).map_err(|e| TlsFailure::from(&e))?;
+        Self::establish(socket, Session::Client(session), &settings).await
+    }
+
+    async fn establish(
+        socket: TcpStream,
+        session: Session,
+        settings: &TlsSettings,
+    ) -> Result<Self, ConnectReason> {
+        let limit = settings.handshake_limit();
+        let mut state = State::new(session);
+        match timeout(limit, handshake(&socket, &mut state)).await {
+            Err(_) => return Err(TlsFailure::Silent(limit).into()),
+            Ok(Err(failure)) => {
+                if matches!(state.session, Session::Server(_)) {
+                    linger(&socket).await;
+                }
+                return Err(failure);
+            }
+            Ok(Ok(())) => {}
+        }
+        let certificates = match &state.session {
+            Session::Client(session) => session.peer_certificates(),
+            Session::Server(session) => session.peer_certificates(),
+        };
+        let chain = certificates.unwrap_or_default().iter().map(|der| &der[..]);
+        let name = chain.clone().next().and_then(common_name);
+        let expires = if settings.closes_on_expiration() { end_of_validity(chain) } else { None };
+        Ok(Self { socket, state: Mutex::new(state), expires, name })
+    }
+
+    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        let mut state = self.state.lock();
+        if !state.early.is_empty() {
+            let early = core::mem::take(&mut state.early);
+            buf.extend_from_slice(&early);
+            return Ok(early.len());
+        }
+        let before = buf.len();
+        // The protocol has something to say of its own from time to time; what the socket does not take
+        // goes out later.
+        state.flush(&self.socket, |_| ())?;
+        loop {
+            if state.peer_closed || state.read(&self.socket)? == 0 {
+                return Ok(0);
+            }
+            let turn = state.turn(buf, Task::Nothing);
+            let flushed = state.flush(&self.socket, |_| ());
+            turn.map_err(failed)?;
+            flushed?;
+            if buf.len() > before {
+                return Ok(buf.len() - before);
+            }
+        }
+    }
+
+    pub(super) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        mut progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        let mut state = self.state.lock();
+        loop {
+            match state.flush(&self.socket, &mut progress) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) => return Err(state.last_words(&self.socket).unwrap_or(error)),
+            }
+            if out.is_empty() {
+                return Ok(true);
+            }
+            if state.closed {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            // Everything that was read is decrypted already.
+            let mut nothing = BytesMut::new();
+            let turn = state.turn(&mut nothing, Task::Encrypt(out)).map_err(failed)?;
+            debug_assert!(nothing.is_empty());
+            if turn != Turn::Ready {
+                // Nothing was taken, and nothing ever will be.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+    }
+
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        let flushed = {
+            let state = self.state.lock();
+            if !state.early.is_empty() {
+                return Ok(());
+            }
+            state.outgoing.is_empty()
+        };
+        if flushed {
+            return self.socket.readable().await;
+        }
+        tokio::select! {
+            ready = self.socket.readable() => ready,
+            ready = self.socket.writable() => ready,
+        }
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    /// Tells the other side that nothing follows, if that can be done at once.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        let mut nothing = BytesMut::new();
+        state.closed = true;
+        // The connection ends either way.
+        let _ = state.turn(&mut nothing, Task::SayGoodbye);
+        let _ = state.flush(&self.socket, |_| ());
+    }
+
+    pub(super) const fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(super) const fn expires(&self) -> Option<Duration> {
+        self.expires
+    }
+
+    pub(super) fn ends(&self) -> io::Result<Ends> {
+        Ok(Ends::of_addresses(PROTOCOL, self.socket.local_addr()?, self.socket.peer_addr()?))
+    }
+}
+
+impl State {
+    /// Why the other side has closed, if it said so: a certificate that it does not like it refuses when
+    /// we take the connection for established already.
+    fn last_words(&mut self, socket: &TcpStream) -> Option<io::Error> {
+        let mut nothing = BytesMut::new();
+        while matches!(self.read(socket), Ok(1..)) {
+            if let Err(error) = self.turn(&mut nothing, Task::Nothing) {
+                return Some(failed(error));
+            }
+            nothing.clear();
+        }
+        None
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, TlsFailure::from(&error))
+}
+
+async fn handshake(socket: &TcpStream, state: &mut State) -> Result<(), ConnectReason> {
+    loop {
+        let mut early = BytesMut::new();
+        let turn = state.turn(&mut early, Task::Nothing);
+        state.early.unsplit(early);
+        while !state.flush(socket, |_| ()).map_err(lost)? {
+            socket.writable().await.map_err(lost)?;
+        }
+        match turn {
+            Ok(Turn::Ready) => return Ok(()),
+            Ok(Turn::Blocked) => {}
+            Ok(Turn::Closed) => return Err(TlsFailure::Closed.into()),
+            Err(error) => return Err(TlsFailure::from(&error).into()),
+        }
+        loop {
+            match state.read(socket) {
+                Ok(0) => return Err(TlsFailure::Closed.into()),
+                Ok(_) => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => socket.readable().await.map_err(lost)?,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(lost(e)),
+            }
+        }
+    }
+}
+
+fn lost(error: io::Error) -> ConnectReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => TlsFailure::Closed.into(),
+        _ => ConnectReason::io(error),
+    }
+}
+
+/// Closes our direction and waits a little for the other one.
+async fn linger(socket: &TcpStream) {
+    /// What somebody may still send whom we have refused.
+    const MOST: usize = 64 * 1024;
+    let gone = SockRef::from(socket).shutdown(Shutdown::Write).is_err();
+    let drained = async {
+        let (mut buf, mut left) = ([0; 1024], MOST);
+        while left > 0 && socket.readable().await.is_ok() {
+            match socket.try_read(&mut buf) {
+                Ok(n @ 1..) => left = left.saturating_sub(n),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                _ => break,
+            }
+        }
+    };
+    if !gone {
+        // Whoever does not close in that time may miss why it was refused.
+        let _ = timeout(REFUSED_LINGER, drained).await;
+    }
+}
+
+/// What a listener gives its connections.
+pub(crate) struct Acceptor {
+    config: Arc<ServerConfig>,
+    settings: TlsSettings,
+}
+
+impl Acceptor {
+    pub(super) fn new(settings: TlsSettings) -> Result<Self, ConnectReason> {
+        Ok(Self { config: Arc::new(server_config(&settings)?), settings })
+    }
+
+    /// The handshake with somebody who has connected.
+    pub(super) async fn accept(&self, socket: TcpStream) -> Result<Stream, ConnectReason> {
+        tcp::established(&socket).map_err(ConnectReason::io)?;
+        let session =
+            UnbufferedServerConnection::new(self.config.clone()).map_err(|e| TlsFailure::from(&e))?;
+        Stream::establish(socket, Session::Server(session), &self.settings).await
+    }
+}
+
+pub(crate) struct Listener {
+    listener: TcpListener,
+    acceptor: Arc<Acceptor>,
+}
+
+impl Listener {
+    pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let acceptor = Arc::new(Acceptor::new(link.tls_at(&target.options))?);
+        Ok(Self { listener: tcp::listen(target, link).await?, acceptor })
+    }
+
+    pub(super) fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<(TcpStream, Arc<Acceptor>)> {
+        Ok((self.listener.accept().await?.0, self.acceptor.clone()))
+    }
+}
+
+/// Whether a link of ours could connect there.
+///
+/// # Errors
+/// What of the settings is of no use.
+pub(super) fn check_connect(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+    client_config(&link.tls_at(&target.options))?;
+    server_name(target.endpoint.address())?;
+    Ok(())
+}
+
+/// Whether a listener of ours has what it needs.
+///
+/// # Errors
+/// What of the settings is of no use.
+pub(super) fn check_listen(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+    Acceptor::new(link.tls_at(&target.options)).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Pem, Secret};
+
+    async fn pair() -> (Stream, Stream) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = Pem::Raw(Secret::new(params.self_signed(&key).unwrap().pem()));
+        let settings = TlsSettings {
+            root_ca_certificate: Some(certificate.clone()),
+            listen_certificate: Some(certificate),
+            listen_private_key: Some(Pem::Raw(Secret::new(key.serialize_pem()))),
+            ..TlsSettings::default()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        let name = server_name("localhost:1").unwrap();
+        let client = UnbufferedClientConnection::new(client_config(&settings).unwrap().into(), name).unwrap();
+        let server = UnbufferedServerConnection::new(server_config(&settings).unwrap().into()).unwrap();
+        let (near, far) = tokio::join!(
+            Stream::establish(near, Session::Client(client), &settings),
+            Stream::establish(far, Session::Server(server), &settings)
+        );
+        (near.unwrap(), far.unwrap())
+    }
+
+    /// In a thread of its own: what does not come to an end fails after ten seconds.
+    fn written(stream: Arc<Stream>) -> io::Result<bool> {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut out = VecDeque::from([Bytes::from_static(b"late")]);
+            tell.send(stream.try_write(&mut out, |_| ())).ok();
+        });
+        told.recv_timeout(Duration::from_secs(10)).expect("writing comes to an end")
+    }
+
+    #[tokio::test]
+    async fn behind_the_goodbye_nothing_is_written() {
+        let (near, far) = pair().await;
+        let (near, far) = (Arc::new(near), Arc::new(far));
+        assert!(written(near.clone()).unwrap());
+        near.close();
+        let error = written(near.clone()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "we have said goodbye");
+        let mut read = BytesMut::new();
+        loop {
+            far.readable().await.unwrap();
+            match far.try_read(&mut read) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(&read[..], b"late");
+        // The other direction is open still, in TLS.
+        assert!(written(far.clone()).unwrap());
+        far.close();
+        let error = written(far.clone()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "both have");
+    }
+}

@@ -1,0 +1,360 @@
+//! UDP: one batch, one datagram, no prefix (`zenoh-behaviour` 1.2, `zenoh-wire` 3.1).
+//!
+//! Whoever connects has a socket of its own, and so has whoever is accepted: a second socket on the
+//! listener's port that is connected to the peer gets what that peer sends, and only that. No datagram
+//! has to be handed from task to task, the system's buffer of each peer bounds what it may send ahead,
+//! and an error of one peer (its port is closed) reaches nobody else.
+
+use super::{Ends, message::Prefix};
+use crate::{
+    config::{Link, Target},
+    error::ConnectReason,
+    net::tcp::resolve,
+};
+use bytes::{Bytes, BytesMut};
+use core::sync::atomic::{AtomicBool, Ordering};
+use parking_lot::Mutex;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::{
+    collections::VecDeque,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+use tokio::{io::Interest, net::UdpSocket};
+
+/// Less than any datagram may have: 65535 with the heads of UDP and of IPv6, as the reference.
+pub(crate) const MTU: u16 = 65_535 - 8 - 40;
+
+/// Room for a datagram of any size.
+pub(super) const ROOM: usize = 65_536;
+
+/// Asked for to receive into: the fragments of a message of some megabytes, which come at once. The memory is only
+/// taken while they wait.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Most datagrams of one read, so that their messages are delivered before the next ones come.
+const MAX_AT_ONCE: usize = 32;
+
+/// Most datagrams that wait for their turn to be accepted; beyond, they are lost like others.
+const MAX_EARLY: usize = 1024;
+
+/// A socket that is connected to one peer.
+pub(crate) struct Udp {
+    socket: UdpSocket,
+    local: SocketAddr,
+    peer: SocketAddr,
+    prefix: Prefix,
+    /// What came before the socket was connected.
+    first: Mutex<VecDeque<Bytes>>,
+    has_first: AtomicBool,
+}
+
+impl Udp {
+    /// Connects to the first address of `target` that there is a way to. Nobody is asked.
+    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let mut last = ConnectReason::Unresolved;
+        for address in resolve(target.endpoint.address()).await? {
+            match Self::connect_one(target, link, address) {
+                Ok(udp) => return Ok(udp),
+                Err(error) => last = ConnectReason::io(error),
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_one(target: &Target, link: &Link, peer: SocketAddr) -> io::Result<Self> {
+        let socket = new_socket(target, link, peer)?;
+        let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
+        socket.connect(&peer.into())?;
+        let udp = Self::new(UdpSocket::from_std(socket.into())?)?;
+        // A free port of the same host can be our own.
+        if udp.local == udp.peer { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(udp) }
+    }
+
+    fn new(socket: UdpSocket) -> io::Result<Self> {
+        Ok(Self {
+            local: canonical(socket.local_addr()?),
+            peer: canonical(socket.peer_addr()?),
+            socket,
+            prefix: Prefix::default(),
+            first: Mutex::default(),
+            has_first: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn set_low_latency(&self) {
+        self.prefix.widen();
+    }
+
+    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        let before = buf.len();
+        if self.has_first.load(Ordering::Relaxed) {
+            self.first.lock().drain(..).for_each(|message| self.prefix.append(buf, &message));
+            self.has_first.store(false, Ordering::Relaxed);
+        }
+        for _ in 0..MAX_AT_ONCE {
+            if buf.capacity() - buf.len() < ROOM + 4 {
+                if buf.len() > before {
+                    break;
+                }
+                buf.reserve(ROOM + 4);
+            }
+            let at = self.prefix.open(buf);
+            match self.socket.try_recv_buf(buf) {
+                Ok(_) => drop(self.prefix.close(buf, at)),
+                Err(error) => {
+                    buf.truncate(at);
+                    if is_lost(&error) {
+                        continue;
+                    }
+                    if at > before && error.kind() == io::ErrorKind::WouldBlock {
+                        break;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        if buf.len() == before { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(buf.len() - before) }
+    }
+
+    pub(super) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        send_all(&self.socket, &self.prefix, out, progress, is_lost)
+    }
+
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        if self.has_first.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        loop {
+            // That the peer's port is closed is an error without anything to read.
+            let ready = self.socket.ready(Interest::READABLE | Interest::ERROR).await?;
+            if ready.is_error() {
+                let error = self.socket.try_io(Interest::ERROR, || {
+                    let error = self.socket.take_error()?;
+                    Err::<(), _>(error.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
+                });
+                if let Err(error) = error
+                    && error.kind() == io::ErrorKind::ConnectionRefused
+                {
+                    return Err(error);
+                }
+            }
+            if ready.is_readable() {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        Ends::of_addresses("udp", self.local, self.peer)
+    }
+}
+
+/// Sends one datagram for each message in `out`: true when all are on their way. `progress` hears of each, also
+/// of one whose error `is_lost` says concerns nothing but it.
+pub(super) fn send_all(
+    socket: &UdpSocket,
+    prefix: &Prefix,
+    out: &mut VecDeque<Bytes>,
+    mut progress: impl FnMut(usize),
+    is_lost: impl Fn(&io::Error) -> bool,
+) -> io::Result<bool> {
+    loop {
+        let sent = prefix.send_first(out, |parts, len| {
+            let send = || SockRef::from(socket).send_vectored(parts);
+            match socket.try_io(Interest::WRITABLE, send) {
+                Ok(_) => Ok(len),
+                Err(error) if is_lost(&error) => Ok(len),
+                Err(error) => Err(error),
+            }
+        });
+        match sent {
+            None => return Ok(true),
+            Some(Ok(len)) => progress(len),
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Some(Err(error)) => return Err(error),
+        }
+    }
+}
+
+/// Whether an error of sending concerns the datagram and not the link: no memory for it now, no way to
+/// the peer just now. The lease ends a link for which that stays so.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    !matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused
+    )
+}
+
+/// An IPv4 peer of a socket for both families is an IPv4 peer.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// A socket at an address that nobody else has: another listener there is an error.
+pub(super) fn bind(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Socket> {
+    let bound = new_socket(target, link, address).and_then(|socket| {
+        socket.bind(&address.into())?;
+        Ok(socket)
+    });
+    match bound {
+        // A host without IPv6: `[::]` means every interface, and these are all there are.
+        Err(_) if address.is_ipv6() && address.ip().is_unspecified() && !has_ipv6() => {
+            bind(target, link, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()))
+        }
+        other => other,
+    }
+}
+
+/// Makes room for what arrives in one go. Linux gives as much as `net.core.rmem_max` allows without a word; the
+/// usual room is full after three datagrams of full size.
+pub(super) fn hold_a_burst(socket: &Socket) {
+    if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER) {
+        tracing::debug!(%error, "a socket for datagrams keeps the system's receive buffer");
+    }
+}
+
+pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(like), Type::DGRAM, Some(Protocol::UDP))?;
+    // First, so that what the user asks for counts.
+    hold_a_burst(&socket);
+    crate::net::tcp::options(&SockRef::from(&socket), target, link, like.is_ipv6())?;
+    socket.set_nonblocking(true)?;
+    if let SocketAddr::V6(v6) = like {
+        socket.set_only_v6(!v6.ip().is_unspecified())?;
+    }
+    Ok(socket)
+}
+
+/// Where peers say their first word.
+pub(crate) struct Listener {
+    socket: UdpSocket,
+    local: SocketAddr,
+    target: Target,
+    link: Link,
+    /// First words that arrived at another socket, in the moment before that was connected.
+    early: Mutex<VecDeque<(SocketAddr, Bytes)>>,
+}
+
+impl Listener {
+    pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let mut last = ConnectReason::Unresolved;
+        for address in resolve(target.endpoint.address()).await? {
+            match Self::bind_one(target, link, address) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = ConnectReason::io(error),
+            }
+        }
+        Err(last)
+    }
+
+    fn bind_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Self> {
+        let socket = bind(target, link, address)?;
+        // From now on the sockets of accepted peers do.
+        share(&socket)?;
+        let socket = UdpSocket::from_std(socket.into())?;
+        Ok(Self {
+            local: socket.local_addr()?,
+            socket,
+            target: target.clone(),
+            link: link.clone(),
+            early: Mutex::default(),
+        })
+    }
+
+    pub(super) const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The next peer that says a first word. Whatever else comes here is from nobody we know.
+    pub(super) async fn accept(&self) -> io::Result<Udp> {
+        loop {
+            let (peer, word) = self.next().await?;
+            if is_first_word(&word) {
+                return self.adopt(peer, word);
+            }
+        }
+    }
+
+    async fn next(&self) -> io::Result<(SocketAddr, Bytes)> {
+        if let Some(early) = self.early.lock().pop_front() {
+            return Ok(early);
+        }
+        let mut buf = [0; FIRST_WORD];
+        loop {
+            self.socket.readable().await?;
+            match self.socket.try_recv_from(&mut buf) {
+                // A longer one is no first word, or was cut and will not decode.
+                Ok((len, peer)) => return Ok((peer, Bytes::copy_from_slice(&buf[..len]))),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // What became of some answer of ours.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A socket for this peer alone.
+    fn adopt(&self, peer: SocketAddr, word: Bytes) -> io::Result<Udp> {
+        let socket = new_socket(&self.target, &self.link, self.local)?;
+        share(&socket)?;
+        socket.bind(&self.local.into())?;
+        socket.connect(&peer.into())?;
+        let socket = std::net::UdpSocket::from(socket);
+        let mut first = VecDeque::from([word]);
+        // What others said in the moment before it was connected.
+        let mut buf = [0; FIRST_WORD];
+        for _ in 0..MAX_EARLY {
+            let Ok((len, from)) = socket.recv_from(&mut buf) else { break };
+            let word = Bytes::copy_from_slice(&buf[..len]);
+            if from == peer {
+                first.push_back(word);
+            } else if self.early.lock().len() < MAX_EARLY {
+                self.early.lock().push_back((from, word));
+            }
+        }
+        let udp = Udp::new(UdpSocket::from_std(socket)?)?;
+        *udp.first.lock() = first;
+        udp.has_first.store(true, Ordering::Relaxed);
+        Ok(udp)
+    }
+}
+
+/// The longest first word that is read: INIT has its fields and some extensions.
+const FIRST_WORD: usize = 2048;
+
+/// Whether somebody wants to open a session: INIT, and not the answer to one.
+fn is_first_word(datagram: &[u8]) -> bool {
+    const INIT: u8 = 0x01;
+    const ID: u8 = 0x1f;
+    const ACK: u8 = 0x20;
+    datagram.first().is_some_and(|header| header & ID == INIT && header & ACK == 0)
+}
+
+/// Lets several sockets of this process have one port.
+fn share(socket: &Socket) -> io::Result<()> {
+    socket.set_reuse_address(true)?;
+    // Elsewhere the address is not enough.
+    #[cfg(all(
+        unix,
+        not(any(target_os = "linux", target_os = "android", target_os = "solaris", target_os = "illumos"))
+    ))]
+    socket.set_reuse_port(true)?;
+    Ok(())
+}
+
+fn has_ipv6() -> bool {
+    Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))
+        .and_then(|socket| socket.bind(&SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0).into()))
+        .is_ok()
+}

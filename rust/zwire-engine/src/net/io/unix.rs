@@ -1,0 +1,164 @@
+//! Unix stream sockets: `unixsock-stream/<path>` (`zenoh-behaviour` 1.2).
+//!
+//! A file beside the socket, locked as long as the listener lives, tells a socket in use from one that
+//! a killed process has left behind.
+
+use super::Ends;
+use crate::{config::Target, error::ConnectReason, net::gather, rt::runtime::Birth};
+use bytes::{Bytes, BytesMut};
+use std::{
+    collections::VecDeque,
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+use tokio::net::{UnixListener, UnixStream};
+
+/// In endpoints.
+pub(super) const PROTOCOL: &str = "unixsock-stream";
+
+/// Behind the path of the socket; the reference has the same.
+const LOCK_SUFFIX: &str = ".lock";
+
+/// How often a lock file may vanish between its opening and its locking: each time a listener has ended
+/// there in that moment.
+const LOCK_ATTEMPTS: usize = 10;
+
+pub(crate) struct Stream {
+    stream: UnixStream,
+    ends: Ends,
+}
+
+impl Stream {
+    pub(super) async fn connect(target: &Target) -> Result<Self, ConnectReason> {
+        let path = target.endpoint.address();
+        let stream = UnixStream::connect(path).await.map_err(ConnectReason::io)?;
+        let ends = Ends { local: locator("unnamed"), peer: locator(path), addresses: None };
+        Ok(Self { stream, ends })
+    }
+
+    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        self.stream.try_read_buf(buf)
+    }
+
+    pub(super) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        gather::write(|slices| self.stream.try_write_vectored(slices), out, progress)
+    }
+
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        self.stream.readable().await
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.stream.writable().await
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        self.ends.clone()
+    }
+}
+
+pub(crate) struct Listener {
+    listener: UnixListener,
+    path: String,
+}
+
+impl Listener {
+    /// Binds the path. A socket there without a living listener is removed; anything else is not.
+    pub(super) async fn bind(target: &Target) -> Result<(Self, Guard), ConnectReason> {
+        let path = target.endpoint.address().to_owned();
+        let socket = PathBuf::from(&path);
+        let lock = lock(&socket).map_err(ConnectReason::io)?;
+        // From here on dropping the guard cleans up, whatever fails.
+        let mut guard = Guard { birth: Birth::here(), socket, bound: false, lock };
+        remove_stale(&guard.socket).await.map_err(ConnectReason::io)?;
+        let listener = UnixListener::bind(&guard.socket).map_err(ConnectReason::io)?;
+        guard.bound = true;
+        Ok((Self { listener, path }, guard))
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<Stream> {
+        let (stream, _) = self.listener.accept().await?;
+        let ends = Ends { local: locator(&self.path), peer: locator("unnamed"), addresses: None };
+        Ok(Stream { stream, ends })
+    }
+}
+
+fn locator(path: &str) -> String {
+    format!("{PROTOCOL}/{path}")
+}
+
+fn lock_path(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(LOCK_SUFFIX);
+    path.into()
+}
+
+/// Takes the lock file of a socket.
+fn lock(socket: &Path) -> io::Result<File> {
+    let path = lock_path(socket);
+    for _ in 0..LOCK_ATTEMPTS {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // A listener that ended has removed the name; what we hold then is no longer what others see.
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "others listen there in turns"))
+}
+
+/// Removes a socket that nobody listens on. We hold its lock, so it is not that of another listener
+/// of the same kind; a server of another kind answers.
+async fn remove_stale(socket: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(socket) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path is there and is no socket"))
+        }
+        Ok(_) => match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(socket),
+            _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "something listens there")),
+        },
+    }
+}
+
+/// Removes socket and lock file when it is dropped.
+pub(crate) struct Guard {
+    birth: Birth,
+    socket: PathBuf,
+    /// The socket is ours.
+    bound: bool,
+    lock: File,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // In a forked child the files are still those of its parent.
+        if !self.birth.is_here() {
+            return;
+        }
+        if self.bound
+            && let Err(error) = fs::remove_file(&self.socket)
+        {
+            tracing::warn!(path = %self.socket.display(), %error, "a socket stays behind");
+        }
+        if let Err(error) = fs::remove_file(lock_path(&self.socket)) {
+            tracing::warn!(path = %self.socket.display(), %error, "a lock file stays behind");
+        }
+        // Explicitly: a forked child may hold a copy of the descriptor. An error changes nothing.
+        let _ = self.lock.unlock();
+    }
+}

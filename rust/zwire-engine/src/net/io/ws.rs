@@ -1,0 +1,200 @@
+//! WebSocket: one batch, one binary message, no prefix (`zenoh-behaviour` 1.2, RFC 6455).
+
+use super::{Ends, message::Prefix};
+use crate::{
+    config::{Link, Target},
+    error::ConnectReason,
+    net::tcp,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    sync::Arc,
+};
+use tokio::net::TcpStream;
+use tungstenite::{
+    Error, HandshakeError, Message, WebSocket,
+    handshake::{HandshakeRole, MidHandshake},
+    protocol::WebSocketConfig,
+};
+
+/// In endpoints.
+pub(super) const PROTOCOL: &str = "ws";
+
+/// The largest batch.
+const MTU: usize = u16::MAX as usize;
+
+/// What is framed before it is written: enough for one `write` to be cheap.
+const CHUNK: usize = 128 * 1024;
+
+/// Never reached: this much is framed at most before the socket is asked.
+const BUFFER: usize = 2 * (CHUNK + MTU);
+
+/// A socket that does not wait, for a library that works with those.
+struct Socket(Arc<TcpStream>);
+
+impl Read for Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(buf)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.try_write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        // Writing is asked for, so that what was framed is known to be out.
+        .write_buffer_size(BUFFER)
+        .max_write_buffer_size(2 * BUFFER)
+        .max_message_size(Some(MTU))
+        .max_frame_size(Some(MTU))
+}
+
+/// One connection.
+pub(crate) struct Stream {
+    socket: Arc<TcpStream>,
+    state: Mutex<WebSocket<Socket>>,
+    prefix: Prefix,
+}
+
+impl Stream {
+    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+        let socket = Arc::new(tcp::connect(target, link).await?);
+        let uri = format!("ws://{}/", target.endpoint.address());
+        let started = tungstenite::client::client_with_config(uri, Socket(socket.clone()), Some(config()));
+        let (state, _) = complete(&socket, started).await?;
+        Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
+    }
+
+    /// The handshake with somebody who has connected; bounded in time by the caller.
+    pub(super) async fn accept(socket: TcpStream) -> Result<Self, ConnectReason> {
+        tcp::established(&socket).map_err(ConnectReason::io)?;
+        let socket = Arc::new(socket);
+        let started = tungstenite::accept_with_config(Socket(socket.clone()), Some(config()));
+        let state = complete(&socket, started).await?;
+        Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
+    }
+
+    /// One message. Pings are answered on the way.
+    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        let mut state = self.state.lock();
+        loop {
+            match state.read() {
+                Ok(Message::Binary(message)) => {
+                    let before = buf.len();
+                    self.prefix.append(buf, &message);
+                    return Ok(buf.len() - before);
+                }
+                Ok(Message::Text(_)) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a text frame on a WebSocket link",
+                    ));
+                }
+                Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+                Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed) => return Ok(0),
+                Err(error) => return Err(io_error(error)),
+            }
+        }
+    }
+
+    pub(super) fn try_write(
+        &self,
+        out: &mut VecDeque<Bytes>,
+        mut progress: impl FnMut(usize),
+    ) -> io::Result<bool> {
+        let mut state = self.state.lock();
+        loop {
+            match state.flush() {
+                Ok(()) => {}
+                Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(io_error(error)),
+            }
+            let mut framed = 0;
+            while framed < CHUNK {
+                let sent = self.prefix.send_first(out, |parts, len| {
+                    let mut message = BytesMut::with_capacity(len);
+                    parts.iter().for_each(|part| message.put_slice(part));
+                    match state.write(Message::Binary(message.freeze())) {
+                        // It is framed; what waits is a pong before it.
+                        Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(len),
+                        other => other.map(|()| len),
+                    }
+                });
+                match sent {
+                    None => break,
+                    Some(Ok(len)) => framed += len,
+                    Some(Err(error)) => return Err(io_error(error)),
+                }
+            }
+            if framed == 0 {
+                return Ok(true);
+            }
+            progress(framed);
+        }
+    }
+
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(super) fn set_low_latency(&self) {
+        self.prefix.widen();
+    }
+
+    /// Tells the other side that nothing follows, if that can be done at once.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        // The connection ends either way.
+        let _ = state.close(None);
+        let _ = state.flush();
+    }
+
+    pub(super) fn ends(&self) -> io::Result<Ends> {
+        Ok(Ends::of_addresses(PROTOCOL, self.socket.local_addr()?, self.socket.peer_addr()?))
+    }
+}
+
+/// Goes on with a handshake whenever the socket has something.
+async fn complete<R: HandshakeRole>(
+    socket: &TcpStream,
+    started: Result<R::FinalResult, HandshakeError<R>>,
+) -> Result<R::FinalResult, ConnectReason> {
+    let mut result = started;
+    loop {
+        let waiting: MidHandshake<R> = match result {
+            Ok(done) => return Ok(done),
+            Err(HandshakeError::Interrupted(waiting)) => waiting,
+            Err(HandshakeError::Failure(Error::Io(error))) => return Err(ConnectReason::io(error)),
+            Err(HandshakeError::Failure(error)) => return Err(ConnectReason::WebSocket(error.to_string())),
+        };
+        // A request of a few hundred bytes always fits into the buffer of a fresh connection.
+        socket.readable().await.map_err(ConnectReason::io)?;
+        result = waiting.handshake();
+    }
+}
+
+fn io_error(error: Error) -> io::Error {
+    match error {
+        Error::Io(error) => error,
+        other => io::Error::new(io::ErrorKind::InvalidData, other.to_string()),
+    }
+}

@@ -1,0 +1,201 @@
+//! TCP: connecting and listening with the options of an endpoint (`zenoh-behaviour` 1.1, 1.2).
+
+use crate::{
+    config::{Link, Target},
+    error::ConnectReason,
+    net::race::{STAGGER, race},
+};
+use core::time::Duration;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// As the reference.
+const BACKLOG: i32 = 1024;
+
+/// A peer that vanished without a FIN is noticed by the lease; this only frees the socket of one
+/// that announced an absurd lease.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How long one address may take: the system would send SYNs for minutes, each after twice the pause of
+/// the one before, and so miss the moment at which a cable is back. Two SYNs fit in.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// Addresses of one name that are tried: as many as begin within the time of an attempt.
+const MAX_ADDRESSES: usize = 12;
+
+/// All addresses of `host:port`.
+///
+/// # Errors
+/// The name does not resolve.
+pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectReason> {
+    if let Ok(address) = address.parse() {
+        return Ok(vec![address]);
+    }
+    let address = address.to_owned();
+    let found =
+        tokio::task::spawn_blocking(move || address.to_socket_addrs().map(Iterator::collect::<Vec<_>>))
+            .await
+            .map_err(|_| ConnectReason::Unresolved)?
+            .map_err(|e| ConnectReason::Io(Arc::new(e)))?;
+    if found.is_empty() { Err(ConnectReason::Unresolved) } else { Ok(found) }
+}
+
+/// Options of the endpoint, or else those of all links.
+pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
+    let of_all = match target.endpoint.protocol() {
+        "tls" => (link.tls.so_sndbuf, link.tls.so_rcvbuf),
+        _ => (link.so_sndbuf, link.so_rcvbuf),
+    };
+    if let Some(bytes) = target.options.so_sndbuf.or(of_all.0) {
+        socket.set_send_buffer_size(bytes as usize)?;
+    }
+    if let Some(bytes) = target.options.so_rcvbuf.or(of_all.1) {
+        socket.set_recv_buffer_size(bytes as usize)?;
+    }
+    if let Some(tos) = target.options.tos {
+        if v6 { socket.set_tclass_v6(tos.into())? } else { socket.set_tos_v4(tos.into())? }
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(interface) = &target.options.interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// What every established connection gets.
+///
+/// # Errors
+/// The operating system refuses.
+pub(crate) fn established(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
+}
+
+/// So many bytes at most wait unsent in the kernel, where that can be told.
+pub(crate) fn set_room(stream: &TcpStream, bytes: u32) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(bytes) {
+        // Urgent messages wait behind more than they should; everything arrives as before.
+        tracing::debug!(%error, "no bound for what waits in the socket");
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (stream, bytes);
+}
+
+/// Whether the kernel wants more, having sent what it has but for its [room](set_room). If not, the next
+/// `writable` of the stream waits until it does.
+pub(crate) fn is_drained(stream: &TcpStream) -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let asked = stream.try_io(tokio::io::Interest::WRITABLE, || {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)) {
+                Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+                // What is wrong with the socket, if anything, the next write tells.
+                _ => Ok(()),
+            }
+        });
+        asked.is_ok()
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = stream;
+        true
+    }
+}
+
+/// Connects to the address of `target` that answers first.
+///
+/// # Errors
+/// Why the last one did not.
+pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, ConnectReason> {
+    let addresses = resolve(target.endpoint.address()).await?;
+    let addresses = addresses.into_iter().take(MAX_ADDRESSES);
+    let attempts: Vec<_> = addresses.map(|address| connect_one(target, link, address)).collect();
+    race(attempts, STAGGER).await.map_err(|mut errors| {
+        errors.pop().map_or(ConnectReason::Unresolved, |e| ConnectReason::Io(Arc::new(e)))
+    })
+}
+
+async fn connect_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpStream> {
+    let attempt = connect_to(address, |socket| {
+        options(&SockRef::from(socket), target, link, address.is_ipv6())?;
+        target.options.bind.map_or(Ok(()), |bind| socket.bind(bind))
+    });
+    tokio::time::timeout(CONNECT_TIMEOUT, attempt).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Connects to an address with a socket as `prepare` makes it.
+///
+/// # Errors
+/// The operating system's.
+pub(crate) async fn connect_to(
+    address: SocketAddr,
+    prepare: impl FnOnce(&TcpSocket) -> io::Result<()>,
+) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    prepare(&socket)?;
+    let stream = socket.connect(address).await?;
+    // A connection to a free port of the same host can meet itself.
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    established(&stream)?;
+    Ok(stream)
+}
+
+/// Listens on the first usable address of `target`.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn listen(target: &Target, link: &Link) -> Result<TcpListener, ConnectReason> {
+    let mut last = ConnectReason::Unresolved;
+    for address in resolve(target.endpoint.address()).await? {
+        match listen_one(target, link, address) {
+            Ok(listener) => return Ok(listener),
+            Err(e) => last = ConnectReason::Io(Arc::new(e)),
+        }
+    }
+    Err(last)
+}
+
+fn listen_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpListener> {
+    listen_on(address, &|socket, address| options(&SockRef::from(socket), target, link, address.is_ipv6()))
+}
+
+/// Listens on an address with a socket as `prepare` makes it; in a runtime.
+///
+/// # Errors
+/// The operating system's.
+pub(crate) fn listen_on(
+    address: SocketAddr,
+    prepare: &dyn Fn(&Socket, SocketAddr) -> io::Result<()>,
+) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    prepare(&socket, address)?;
+    socket.set_reuse_address(true)?;
+    if let SocketAddr::V6(v6) = address {
+        // `[::]` also takes IPv4, as users of the default endpoint expect.
+        socket.set_only_v6(!v6.ip().is_unspecified())?;
+    }
+    socket.set_nonblocking(true)?;
+    match socket.bind(&address.into()) {
+        // A host without IPv6: `[::]` means every interface, and these are all there are.
+        Err(e) if address.is_ipv6() && address.ip().is_unspecified() && !ipv6_works(&e) => {
+            return listen_on(SocketAddr::from(([0, 0, 0, 0], address.port())), prepare);
+        }
+        other => other?,
+    }
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn ipv6_works(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::AddrNotAvailable
+}

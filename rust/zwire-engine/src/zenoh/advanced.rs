@@ -1,0 +1,605 @@
+//! Advanced publishers and subscribers: their machines, turned beside the session that they use.
+//!
+//! They share its lock. What an advanced publisher numbers leaves in the order of its numbers; what an
+//! advanced subscriber hands over goes into the queue of its user at once, like any sample. Questions for
+//! caches are gets of the session. A cache answers from a task, some samples at a time, so that a long
+//! answer waits for its link and nobody waits for the answer.
+
+use crate::{
+    config::NodeConfig,
+    error::Error,
+    rt::queue::{Pushed, Queue, Weigh},
+    zenoh::{
+        core::{Core, Effects, Garbage, Signal, Wait, give},
+        query::Query,
+        session::{Handler, Session},
+        shared::Shared,
+    },
+};
+use core::time::Duration;
+use hashbrown::HashMap;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Weak},
+};
+use tokio::sync::Notify;
+use zwire_proto::{
+    Now,
+    zenoh::{
+        CongestionControl, KeyExpr, Parameters, Priority, Qos, Reliability, Timestamp,
+        advanced::{
+            Answer, Answered, Ask, AskId, Heartbeat, History, Miss, Output, Publisher, PublisherConfig,
+            Recovery, Sequencing, Source, Subscriber, SubscriberConfig, keys,
+        },
+        session::{
+            EntityId, Get, GetEnd, GetId, Locality, Published, PublisherOptions, QueryReply, QueryReplyBody,
+            QueryableOptions, Sample, SampleKind, SessionError, Stamps, SubscriberOptions,
+        },
+        wire::{Consolidation, PushBody, Put, QueryTarget},
+    },
+};
+
+/// Samples of an answer that are sent under one lock.
+const AT_ONCE: usize = 64;
+
+/// How an advanced publisher is declared, beside what every publisher takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdvancedPublisherOptions {
+    /// How many publications are kept; `None`: none, and nobody is answered.
+    pub cache: Option<usize>,
+    /// Whether answers are sent without waiting for more.
+    pub express: Option<bool>,
+    /// Whether publications are numbered, so that subscribers see which are missing.
+    pub numbered: bool,
+    /// When the number of the last publication is told.
+    pub heartbeat: Option<Heartbeat>,
+    /// Whether a token says that it is there.
+    pub detection: bool,
+}
+
+/// How an advanced subscriber is declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdvancedSubscriberOptions {
+    /// Whose publications it gets.
+    pub origin: Locality,
+    /// What of the past it wants.
+    pub history: Option<History>,
+    /// How it gets what is missing.
+    pub recovery: Option<Recovery>,
+    /// Whether a token says that it is there.
+    pub detection: bool,
+}
+
+/// What somebody who keeps everything has already.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The last number of each publisher that numbers.
+    pub numbers: Vec<(Source, u32)>,
+    /// Of others the last time, by key and clock.
+    pub times: Vec<(KeyExpr, Timestamp)>,
+}
+
+impl Weigh for Miss {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+/// An advanced subscriber.
+struct Following {
+    machine: Subscriber,
+    queue: Arc<Queue<Sample>>,
+    misses: Vec<Arc<Queue<Miss>>>,
+    origin: Locality,
+    /// What was declared for it.
+    parts: Vec<EntityId>,
+    armed: Option<Duration>,
+}
+
+/// An advanced publisher.
+struct Publishing {
+    machine: Publisher,
+    key: KeyExpr,
+    express: Option<bool>,
+    /// Whether its publications get times from the session's clock.
+    stamps: bool,
+    /// What publishes its heartbeats.
+    heartbeat: Option<EntityId>,
+    /// What was declared for it.
+    parts: Vec<EntityId>,
+    armed: Option<Duration>,
+}
+
+/// All of a session.
+#[derive(Default)]
+pub(crate) struct Advanced {
+    subscribers: HashMap<EntityId, Following>,
+    publishers: HashMap<EntityId, Publishing>,
+    /// Subscribers to tokens and to heartbeats, and for whom they are.
+    tokens: HashMap<EntityId, EntityId>,
+    heartbeats: HashMap<EntityId, EntityId>,
+    /// Gets under way, and who asks.
+    asks: HashMap<GetId, (EntityId, AskId)>,
+    /// Questions that are to become gets.
+    wanted: Vec<(EntityId, Ask)>,
+    deadlines: BTreeSet<(Duration, EntityId)>,
+}
+
+fn rearm(
+    deadlines: &mut BTreeSet<(Duration, EntityId)>,
+    armed: &mut Option<Duration>,
+    id: EntityId,
+    at: Option<Duration>,
+) {
+    if *armed == at {
+        return;
+    }
+    if let Some(old) = armed.take() {
+        deadlines.remove(&(old, id));
+    }
+    if let Some(at) = at {
+        deadlines.insert((at, id));
+    }
+    *armed = at;
+}
+
+impl Advanced {
+    /// A sample for an entity that is no plain subscriber.
+    pub(crate) fn handle_sample(&mut self, now: Now, id: EntityId, sample: Sample, effects: &mut Effects) {
+        if let Some(following) = self.subscribers.get_mut(&id) {
+            if following.machine.is_plain(&sample) {
+                return give(&following.queue, sample, effects);
+            }
+            if let Some(sample) = following.machine.handle_sample(now, sample) {
+                give(&following.queue, sample, effects);
+            }
+            self.drain(id, effects);
+        } else if let Some(&owner) = self.heartbeats.get(&id) {
+            self.turn(owner, effects, |machine| machine.handle_heartbeat(now, &sample.key, &sample.payload));
+        } else if let Some(&owner) = self.tokens.get(&id) {
+            let alive = sample.kind == SampleKind::Put;
+            self.turn(owner, effects, |machine| machine.handle_token(now, &sample.key, alive));
+        }
+    }
+
+    /// A reply to a question of ours. Whether it is one.
+    pub(crate) fn handle_reply(
+        &mut self,
+        now: Now,
+        get: GetId,
+        sample: Option<Sample>,
+        effects: &mut Effects,
+    ) {
+        let (Some(&(owner, ask)), Some(sample)) = (self.asks.get(&get), sample) else { return };
+        self.turn(owner, effects, |machine| machine.handle_reply(now, ask, sample));
+    }
+
+    /// The end of a question of ours.
+    pub(crate) fn handle_done(&mut self, now: Now, get: GetId, end: GetEnd, effects: &mut Effects) {
+        let Some((owner, ask)) = self.asks.remove(&get) else { return };
+        let how = match end {
+            GetEnd::Completed | GetEnd::NoQueryable | GetEnd::BudgetSpent => Answered::Fully,
+            GetEnd::TimedOut | GetEnd::Cancelled => Answered::Partly,
+            GetEnd::LinkLost => Answered::NotAsked,
+        };
+        self.turn(owner, effects, |machine| machine.handle_answered(now, ask, how));
+    }
+
+    fn turn(&mut self, id: EntityId, effects: &mut Effects, work: impl FnOnce(&mut Subscriber)) {
+        if let Some(following) = self.subscribers.get_mut(&id) {
+            work(&mut following.machine);
+            self.drain(id, effects);
+        }
+    }
+
+    /// Does what a subscriber wants done, but for its questions.
+    fn drain(&mut self, id: EntityId, effects: &mut Effects) {
+        let Some(following) = self.subscribers.get_mut(&id) else { return };
+        while let Some(output) = following.machine.poll_output() {
+            match output {
+                Output::Sample(sample) => give(&following.queue, sample, effects),
+                Output::Miss(miss) => {
+                    for queue in &following.misses {
+                        if queue.push(miss).0 == Pushed::Over {
+                            effects.waits.push(Wait::Misses(queue.clone()));
+                        }
+                        effects.signal(Signal::Misses(queue.clone()));
+                    }
+                }
+                Output::Ask(ask) => self.wanted.push((id, ask)),
+            }
+        }
+        rearm(&mut self.deadlines, &mut following.armed, id, following.machine.poll_timeout());
+    }
+
+    /// Whether there are questions to be asked.
+    pub(crate) fn wants(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// The next time at which one of the machines wants to be turned.
+    pub(crate) fn poll_timeout(&self) -> Option<Duration> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// Ends one; what was declared for it is still to be taken back.
+    fn remove(&mut self, id: EntityId, effects: &mut Effects) -> (Vec<EntityId>, Vec<GetId>) {
+        if let Some(publishing) = self.publishers.remove(&id) {
+            if let Some(at) = publishing.armed {
+                self.deadlines.remove(&(at, id));
+            }
+            effects.garbage(Garbage::Publisher(Box::new(publishing.machine)));
+            return (publishing.parts, Vec::new());
+        }
+        let Some(following) = self.subscribers.remove(&id) else { return Default::default() };
+        following.end();
+        if let Some(at) = following.armed {
+            self.deadlines.remove(&(at, id));
+        }
+        self.wanted.retain(|&(owner, _)| owner != id);
+        for part in &following.parts {
+            self.tokens.remove(part);
+            self.heartbeats.remove(part);
+        }
+        let gets = self.asks.extract_if(|_, (owner, _)| *owner == id).map(|(get, _)| get).collect();
+        effects.garbage(Garbage::Subscriber(Box::new(following.machine)));
+        (following.parts, gets)
+    }
+
+    /// Ends all of them.
+    pub(crate) fn close(&mut self, effects: &mut Effects) {
+        let all: Vec<EntityId> = self.subscribers.keys().chain(self.publishers.keys()).copied().collect();
+        for id in all {
+            self.remove(id, effects);
+        }
+    }
+}
+
+impl Following {
+    fn end(&self) {
+        self.queue.close();
+        for queue in &self.misses {
+            queue.close();
+        }
+    }
+}
+
+impl Core {
+    /// Asks what the subscribers want to know. Whether something was asked.
+    pub(crate) fn ask_caches(&mut self, now: Now, effects: &mut Effects) -> bool {
+        if self.advanced.wanted.is_empty() {
+            return false;
+        }
+        for (id, ask) in core::mem::take(&mut self.advanced.wanted) {
+            let Some(following) = self.advanced.subscribers.get(&id) else { continue };
+            let get = Get {
+                parameters: ask.parameters,
+                target: QueryTarget::All,
+                consolidation: Consolidation::None,
+                destination: following.origin,
+                ..Get::new(ask.key)
+            };
+            match self.api.get(now, get) {
+                Ok(get) => {
+                    self.advanced.asks.insert(get, (id, ask.id));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a cache is not asked");
+                    let answered = |machine: &mut Subscriber| {
+                        machine.handle_answered(now, ask.id, Answered::NotAsked);
+                    };
+                    self.advanced.turn(id, effects, answered);
+                }
+            }
+        }
+        true
+    }
+
+    /// Publishes with a number, and keeps it.
+    fn publish_advanced(
+        &mut self,
+        now: Now,
+        id: EntityId,
+        mut body: PushBody,
+        stamps: Option<Box<Stamps>>,
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Some(publishing) = self.advanced.publishers.get_mut(&id) else {
+            return Err(SessionError::UnknownEntity { id, expected: "advanced publisher" });
+        };
+        let stamp = match &mut body {
+            PushBody::Put(put) => &mut put.timestamp,
+            PushBody::Del(del) => &mut del.timestamp,
+        };
+        // The cache keeps what is sent: with the time of the sample, not of the answer.
+        if publishing.stamps && stamp.is_none() {
+            *stamp = Some(self.api.new_timestamp(now));
+        }
+        if let Some(old) = publishing.machine.publish(now, &mut body) {
+            effects.garbage(Garbage::Body(old));
+        }
+        let at = publishing.machine.poll_timeout();
+        rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
+        self.publish(now, id, body, stamps, effects)
+    }
+
+    /// Turns the machines whose time has come.
+    pub(crate) fn advanced_timeouts(&mut self, now: Now, effects: &mut Effects) {
+        // Whose next time comes meanwhile waits for the next turn.
+        let end = (now.mono, EntityId(u32::MAX));
+        let due: Vec<EntityId> = self.advanced.deadlines.range(..=end).map(|&(_, id)| id).collect();
+        for id in due {
+            self.advanced.turn(id, effects, |machine| machine.handle_timeout(now));
+            let Some(publishing) = self.advanced.publishers.get_mut(&id) else { continue };
+            let told = publishing.machine.handle_timeout(now);
+            let at = publishing.machine.poll_timeout();
+            rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
+            if let (Some(payload), Some(heartbeat)) = (told, publishing.heartbeat)
+                && let Err(error) =
+                    self.publish(now, heartbeat, PushBody::Put(Put::new(payload)), None, effects)
+            {
+                tracing::debug!(%error, "a heartbeat is not sent");
+            }
+        }
+    }
+
+    /// Some more of an answer. Whether there may be more.
+    fn answer(&mut self, now: Now, publisher: EntityId, query: &Query, answer: &mut Option<Answer>) -> bool {
+        let Some(publishing) = self.advanced.publishers.get(&publisher) else { return false };
+        let answer = match answer {
+            Some(answer) => answer,
+            None => {
+                let parameters = Parameters::new(query.parameters.clone());
+                let Some(begun) = publishing.machine.answer(&parameters, now.wall) else { return false };
+                answer.insert(begun)
+            }
+        };
+        let (key, express) = (publishing.key.clone(), publishing.express);
+        let bodies = publishing.machine.next_of(answer, AT_ONCE);
+        let more = bodies.len() == AT_ONCE;
+        for body in bodies {
+            let body = QueryReplyBody::Sample { key: key.clone(), body };
+            if let Err(error) = self.api.reply(now, query.id, QueryReply { body, express, stamps: None }) {
+                tracing::debug!(%error, "a cache does not answer");
+                return false;
+            }
+        }
+        more
+    }
+
+    /// Takes back what was declared for an advanced publisher or subscriber.
+    pub(crate) fn undeclare_advanced(&mut self, now: Now, id: EntityId, effects: &mut Effects) {
+        let (parts, gets) = self.advanced.remove(id, effects);
+        for get in gets {
+            self.api.cancel(now, get);
+        }
+        for part in parts {
+            if let Err(error) = self.api.undeclare(now, part) {
+                tracing::debug!(%error, "a part of an advanced entity is gone already");
+            }
+            self.forget(part, effects);
+        }
+    }
+}
+
+/// Answers what a cache is asked, one question after the other, until it is undeclared.
+async fn answer(shared: Weak<Shared>, publisher: EntityId, queue: Arc<Queue<Query>>, asked: Arc<Notify>) {
+    loop {
+        match queue.try_recv() {
+            Ok(Some(query)) => {
+                let mut answer = None;
+                let mut more = true;
+                while more {
+                    let Some(strong) = shared.upgrade() else { return };
+                    let mut effects = Effects::default();
+                    more = strong.with_core(&mut effects, |core, now, _| {
+                        core.answer(now, publisher, &query, &mut answer)
+                    });
+                    let patience = strong.config.link.wait_before_close;
+                    drop(strong);
+                    effects.wait_all(patience).await;
+                }
+            }
+            Ok(None) => asked.notified().await,
+            Err(_) => return,
+        }
+    }
+}
+
+impl Session {
+    /// Declares an advanced publisher.
+    ///
+    /// # Errors
+    /// [`Error::NoTimestamps`] where times have to tell publications apart and there are none; see [`Error`].
+    pub fn declare_advanced_publisher(
+        &self,
+        key: KeyExpr,
+        mut options: PublisherOptions,
+        advanced: AdvancedPublisherOptions,
+    ) -> Result<EntityId, Error> {
+        self.overwrite(&key, &mut options.qos, (&mut options.reliability, &mut options.destination));
+        let config: &NodeConfig = self.config();
+        let stamps = config.timestamping.enabled;
+        let sequencing = match (advanced.numbered, advanced.cache) {
+            (true, _) => Sequencing::Number,
+            (false, Some(_)) if !stamps => return Err(Error::NoTimestamps),
+            (false, Some(_)) => Sequencing::Timestamp,
+            (false, None) => Sequencing::None,
+        };
+        let queue = self.queue("cache", &key, Handler::Default);
+        let zid = self.zid();
+        let id = self.declare(|core, now| {
+            let origin = options.destination;
+            let id = core.api.declare_publisher(now, key.clone(), options)?;
+            let source = Source { zid, eid: id.0 };
+            let beside = keys::of_publisher(&key, zid, advanced.numbered.then_some(id.0))?;
+            let config =
+                PublisherConfig { source, sequencing, cache: advanced.cache, heartbeat: advanced.heartbeat };
+            let mut parts = Vec::new();
+            if advanced.cache.is_some() {
+                let options = QueryableOptions { complete: false, origin };
+                let queryable = core.api.declare_queryable(now, beside.clone(), options)?;
+                core.queries.insert(queryable, queue.clone());
+                parts.push(queryable);
+            }
+            let heartbeat = match advanced.heartbeat.filter(|_| advanced.numbered) {
+                None => None,
+                Some(heartbeat) => {
+                    let congestion = match heartbeat {
+                        Heartbeat::Periodic(_) => CongestionControl::Drop,
+                        // There is no next one that would make up for it.
+                        Heartbeat::Sporadic(_) => CongestionControl::Block,
+                    };
+                    let options = PublisherOptions {
+                        qos: Qos::new(Priority::Data, congestion, false),
+                        reliability: Reliability::Reliable,
+                        destination: origin,
+                    };
+                    let id = core.api.declare_publisher(now, beside.clone(), options)?;
+                    parts.push(id);
+                    Some(id)
+                }
+            };
+            if advanced.detection {
+                parts.push(core.api.declare_token(now, beside)?);
+            }
+            let publishing = Publishing {
+                machine: Publisher::new(config),
+                key,
+                express: advanced.express,
+                stamps,
+                heartbeat,
+                parts,
+                armed: None,
+            };
+            core.advanced.publishers.insert(id, publishing);
+            Ok(id)
+        })?;
+        if advanced.cache.is_some() {
+            let asked = Arc::new(Notify::new());
+            let wake = asked.clone();
+            queue.set_waker(Some(Arc::new(move || wake.notify_one())));
+            let task = answer(Arc::downgrade(self.shared()), id, queue, asked);
+            self.shared().adopt([self.shared().runtime.spawn(task).abort_handle()]);
+        }
+        Ok(id)
+    }
+
+    /// Publishes or deletes with the key and options of an advanced publisher.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn publish_advanced(
+        &self,
+        publisher: EntityId,
+        qos: Qos,
+        body: PushBody,
+        stamps: Option<Box<Stamps>>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Published, Error> {
+        self.shared().grace(qos, &body)?;
+        self.command(interrupted, |core, now, effects| {
+            Ok(core.publish_advanced(now, publisher, body, stamps, effects)?)
+        })
+    }
+
+    /// Declares an advanced subscriber; its samples come in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_advanced_subscriber(
+        &self,
+        key: KeyExpr,
+        options: AdvancedSubscriberOptions,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        self.follow(key, options, handler, None)
+    }
+
+    /// Declares a subscriber that hands over everything, for a log say, and does not ask for what is there
+    /// already; otherwise as [`Self::declare_advanced_subscriber`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_keeping_subscriber(
+        &self,
+        key: KeyExpr,
+        options: AdvancedSubscriberOptions,
+        handler: Handler,
+        known: &Known,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        self.follow(key, options, handler, Some(known))
+    }
+
+    fn follow(
+        &self,
+        key: KeyExpr,
+        options: AdvancedSubscriberOptions,
+        handler: Handler,
+        known: Option<&Known>,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        let AdvancedSubscriberOptions { origin, history, recovery, detection } = options;
+        let queue = self.queue("advanced subscriber", &key, handler);
+        let zid = self.zid();
+        let publishers = keys::of_all_publishers(&key)?;
+        let followed = queue.clone();
+        let id = self.command(&mut || false, |core, now, effects| {
+            effects.told = true;
+            let id = core.api.declare_subscriber(now, key.clone(), SubscriberOptions { origin })?;
+            let keeps = known.is_some();
+            let config = SubscriberConfig { history, recovery, keeps, ..SubscriberConfig::new(key.clone()) };
+            let mut parts = Vec::new();
+            if recovery == Some(Recovery::Heartbeat) {
+                let part =
+                    core.api.declare_subscriber(now, publishers.clone(), SubscriberOptions { origin })?;
+                core.advanced.heartbeats.insert(part, id);
+                parts.push(part);
+            }
+            if history.is_some_and(|history| history.late) {
+                let part = core.api.declare_liveliness_subscriber(now, publishers, true)?;
+                core.advanced.tokens.insert(part, id);
+                parts.push(part);
+            }
+            if detection {
+                let token = keys::of_subscriber(&key, Source { zid, eid: id.0 })?;
+                parts.push(core.api.declare_token(now, token)?);
+            }
+            let mut machine = Subscriber::new(config);
+            if let Some(known) = known {
+                known.numbers.iter().for_each(|&(source, sn)| machine.know(now, source, sn));
+                known.times.iter().for_each(|(key, time)| machine.know_time(now, key, *time));
+            }
+            let following =
+                Following { machine, queue: followed, misses: Vec::new(), origin, parts, armed: None };
+            core.advanced.subscribers.insert(id, following);
+            core.advanced.drain(id, effects);
+            Ok(id)
+        })?;
+        Ok((id, queue))
+    }
+
+    /// What an advanced subscriber misses comes in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn miss_listener(&self, subscriber: EntityId, handler: Handler) -> Result<Arc<Queue<Miss>>, Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| {
+            let following = core.advanced.subscribers.get_mut(&subscriber);
+            following.ok_or(Error::Undeclared { what: "subscriber" })?.misses.push(queue.clone());
+            Ok(queue)
+        })
+    }
+
+    /// Ends a listener made by [`Self::miss_listener`].
+    pub fn forget_miss_listener(&self, subscriber: EntityId, queue: &Arc<Queue<Miss>>) {
+        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        if !self.birth().is_here() {
+            return;
+        }
+        if let Some(following) = self.shared().core.lock().advanced.subscribers.get_mut(&subscriber) {
+            following.misses.retain(|known| !Arc::ptr_eq(known, queue));
+        }
+        queue.close();
+    }
+}

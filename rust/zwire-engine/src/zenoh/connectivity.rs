@@ -1,0 +1,419 @@
+//! Who is connected: links as they are told to the application, and events of their coming and going.
+
+use crate::{
+    rt::queue::{Queue, Weigh},
+    zenoh::link::Link,
+};
+use core::{fmt, net::IpAddr};
+use std::{
+    collections::{HashSet, VecDeque},
+    io,
+    sync::Arc,
+};
+use zwire_proto::zenoh::{Priority, Reliability, WhatAmI, ZenohId, wire::CloseReason};
+
+/// What there is to know about a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The node at the other end.
+    pub zid: ZenohId,
+    /// Its role.
+    pub whatami: WhatAmI,
+    /// Whether priorities are channels of their own.
+    pub qos: bool,
+    /// Our end, as a locator.
+    pub src: String,
+    /// The other end, as a locator.
+    pub dst: String,
+    /// The multicast group, as a locator.
+    pub group: Option<String>,
+    /// The largest batch, in bytes.
+    pub mtu: u16,
+    /// Whether it is a byte stream.
+    pub streamed: bool,
+    /// The names of the interfaces that have our address.
+    pub interfaces: Vec<String>,
+    /// The name by which the peer has proved itself.
+    pub user: Option<String>,
+    /// First and last priority that the link is for.
+    pub priorities: Option<(Priority, Priority)>,
+    /// Whether what is sent arrives, unless the link ends.
+    pub reliability: Reliability,
+}
+
+impl LinkInfo {
+    /// That of an established link.
+    #[must_use]
+    pub fn of(link: &Link) -> Self {
+        let params = &link.params;
+        let all = params.qos.then_some((Priority::Control, Priority::Background));
+        let reliable = if link.is_reliable() { Reliability::Reliable } else { Reliability::BestEffort };
+        Self {
+            zid: params.remote.zid,
+            whatami: params.remote.whatami,
+            qos: params.qos,
+            src: link.local.clone(),
+            dst: link.peer.clone(),
+            group: None,
+            mtu: params.batch_size,
+            streamed: params.streamed,
+            interfaces: link.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip())),
+            user: link.auth_identifier().map(str::to_owned),
+            priorities: params.qos_link.priorities.or(all),
+            reliability: params.qos_link.reliability.unwrap_or(reliable),
+        }
+    }
+}
+
+/// The names of the interfaces that have an address; none where the system does not say.
+pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
+    let address = address.to_canonical();
+    let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
+    let mut names: Vec<String> = all
+        .filter(|interface| match &interface.address {
+            getifaddrs::Address::V4(v4) => IpAddr::V4(v4.address) == address,
+            getifaddrs::Address::V6(v6) => IpAddr::V6(v6.address) == address,
+            getifaddrs::Address::Mac(_) => false,
+        })
+        .map(|interface| interface.name)
+        .collect();
+    names.dedup();
+    names
+}
+
+/// Why a link has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// We closed it.
+    Closed,
+    /// The peer said so.
+    ByPeer(CloseReason),
+    /// The connection ended without a word.
+    Lost,
+    /// The operating system says so.
+    Io(String),
+    /// Nothing came for as long as the peer has announced to speak at least once.
+    Silent,
+    /// The peer has broken a rule.
+    Protocol(String),
+    /// The peer did not take what was sent to it.
+    Unresponsive,
+}
+
+impl LinkEnd {
+    /// What an error of a connection means. A peer that dies with something unread makes its system say more than
+    /// one that has read everything: both are lost.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Self::Lost,
+            _ => Self::Io(error.to_string()),
+        }
+    }
+}
+
+impl LinkEnd {
+    /// All that [`Self::word`] may be.
+    pub const WORDS: [&'static str; 7] =
+        ["closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"];
+
+    /// In a word.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::ByPeer(_) => "closed-by-peer",
+            Self::Lost => "lost",
+            Self::Io(_) => "io",
+            Self::Silent => "silent",
+            Self::Protocol(_) => "protocol",
+            Self::Unresponsive => "unresponsive",
+        }
+    }
+}
+
+impl fmt::Display for LinkEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed here"),
+            Self::ByPeer(reason) => write!(f, "closed by the peer: {reason}"),
+            Self::Lost => f.write_str("the connection ended without a goodbye"),
+            Self::Io(error) => f.write_str(error),
+            Self::Silent => f.write_str("the lease of the peer expired"),
+            Self::Protocol(error) => f.write_str(error),
+            Self::Unresponsive => f.write_str("the peer did not take what was sent to it"),
+        }
+    }
+}
+
+/// What happened to a link, or to all links with a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is there.
+    Connected,
+    /// It is there again: a client's next link, or one with a node that was connected before.
+    Reconnected,
+    /// It is gone.
+    Disconnected(LinkEnd),
+}
+
+/// A node is connected, or not any more.
+#[derive(Clone, Debug)]
+pub struct TransportEvent {
+    /// What happened.
+    pub change: Change,
+    /// The first link with the node, or the last one.
+    pub link: Arc<LinkInfo>,
+}
+
+/// A link is there, or gone.
+#[derive(Clone, Debug)]
+pub struct LinkEvent {
+    /// What happened.
+    pub change: Change,
+    /// The link.
+    pub link: Arc<LinkInfo>,
+}
+
+impl Weigh for TransportEvent {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+impl Weigh for LinkEvent {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+/// So many nodes are remembered after their links are gone, the newest.
+const REMEMBERED: usize = 4096;
+
+/// Who is told, and who was there.
+#[derive(Default)]
+pub(crate) struct Connectivity {
+    /// A client has one link after the other.
+    one_link: bool,
+    links: Vec<Arc<LinkInfo>>,
+    known: HashSet<ZenohId>,
+    /// In the order in which they were met.
+    met: VecDeque<ZenohId>,
+    listeners: Vec<(u64, Listener)>,
+    last: u64,
+    /// How often a node has come back.
+    pub(crate) reconnected: u64,
+    /// How many links have ended, by [`LinkEnd::word`].
+    pub(crate) ended: [u64; LinkEnd::WORDS.len()],
+}
+
+enum Listener {
+    Transports(Arc<Queue<TransportEvent>>),
+    Links(Arc<Queue<LinkEvent>>),
+}
+
+impl Connectivity {
+    pub(crate) fn new(one_link: bool) -> Self {
+        Self { one_link, ..Self::default() }
+    }
+
+    /// The links that are there.
+    pub(crate) fn links(&self) -> &[Arc<LinkInfo>] {
+        &self.links
+    }
+
+    /// A link is there.
+    pub(crate) fn up(&mut self, link: Arc<LinkInfo>) {
+        let first = !self.links.iter().any(|known| known.zid == link.zid);
+        let again = self.known.contains(&link.zid) || self.one_link && !self.known.is_empty();
+        if self.known.insert(link.zid) {
+            self.met.push_back(link.zid);
+            if self.met.len() > REMEMBERED
+                && let Some(oldest) = self.met.pop_front()
+            {
+                self.known.remove(&oldest);
+            }
+        }
+        self.links.push(link.clone());
+        self.reconnected += u64::from(first && again);
+        let change = if first && again { Change::Reconnected } else { Change::Connected };
+        self.tell(&link, first, &change);
+    }
+
+    /// A link is gone.
+    pub(crate) fn down(&mut self, link: &LinkInfo, end: LinkEnd) {
+        let Some(at) = self.links.iter().position(|known| **known == *link) else { return };
+        let link = self.links.swap_remove(at);
+        if let Some(word) = LinkEnd::WORDS.iter().position(|word| *word == end.word()) {
+            self.ended[word] += 1;
+        }
+        let last = !self.links.iter().any(|known| known.zid == link.zid);
+        self.tell(&link, last, &Change::Disconnected(end));
+    }
+
+    /// The links go before their node, and come after it.
+    fn tell(&self, link: &Arc<LinkInfo>, transport: bool, change: &Change) {
+        let up = !matches!(change, Change::Disconnected(_));
+        for turn in [up, !up] {
+            for (_, listener) in &self.listeners {
+                match listener {
+                    Listener::Transports(queue) if turn && transport => {
+                        queue.push(TransportEvent { change: change.clone(), link: link.clone() });
+                        queue.signal();
+                    }
+                    Listener::Links(queue) if !turn => {
+                        queue.push(LinkEvent { change: change.clone(), link: link.clone() });
+                        queue.signal();
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(crate) fn listen_transports(&mut self, queue: Arc<Queue<TransportEvent>>, history: bool) -> u64 {
+        let mut told = HashSet::new();
+        for link in self.links.iter().filter(|_| history) {
+            if told.insert(link.zid) {
+                queue.push(TransportEvent { change: Change::Connected, link: link.clone() });
+                queue.signal();
+            }
+        }
+        self.listen(Listener::Transports(queue))
+    }
+
+    pub(crate) fn listen_links(&mut self, queue: Arc<Queue<LinkEvent>>, history: bool) -> u64 {
+        for link in self.links.iter().filter(|_| history) {
+            queue.push(LinkEvent { change: Change::Connected, link: link.clone() });
+            queue.signal();
+        }
+        self.listen(Listener::Links(queue))
+    }
+
+    fn listen(&mut self, listener: Listener) -> u64 {
+        self.last += 1;
+        self.listeners.push((self.last, listener));
+        self.last
+    }
+
+    /// Ends one listener.
+    pub(crate) fn forget(&mut self, id: u64) {
+        if let Some(at) = self.listeners.iter().position(|(known, _)| *known == id) {
+            end(self.listeners.swap_remove(at).1);
+        }
+    }
+
+    /// Ends all listeners: the session is closed, which is nobody's news.
+    pub(crate) fn close(&mut self) {
+        self.listeners.drain(..).for_each(|(_, listener)| end(listener));
+    }
+}
+
+fn end(listener: Listener) {
+    match listener {
+        Listener::Transports(queue) => queue.close(),
+        Listener::Links(queue) => queue.close(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::queue::{Bounds, Overflow};
+
+    fn link(zid: u128, port: u16) -> Arc<LinkInfo> {
+        Arc::new(LinkInfo {
+            zid: ZenohId::new(zid).unwrap(),
+            whatami: WhatAmI::Peer,
+            qos: true,
+            src: "tcp/127.0.0.1:1".into(),
+            dst: format!("tcp/127.0.0.1:{port}"),
+            group: None,
+            mtu: u16::MAX,
+            streamed: true,
+            interfaces: Vec::new(),
+            user: None,
+            priorities: None,
+            reliability: Reliability::Reliable,
+        })
+    }
+
+    fn queue<T: Weigh>() -> Arc<Queue<T>> {
+        Queue::new(Bounds { messages: 100, bytes: 1 << 20, overflow: Overflow::DropOldest })
+    }
+
+    fn changes(queue: &Queue<TransportEvent>) -> Vec<(u128, Change)> {
+        let next = || queue.try_recv().ok().flatten();
+        let zid = |event: &TransportEvent| u128::from_str_radix(&event.link.zid.to_string(), 16).unwrap();
+        core::iter::from_fn(next).map(|event| (zid(&event), event.change)).collect()
+    }
+
+    #[test]
+    fn a_node_is_connected_with_its_first_link_and_gone_with_its_last() {
+        let mut connectivity = Connectivity::default();
+        let (nodes, links) = (queue(), queue::<LinkEvent>());
+        connectivity.listen_transports(nodes.clone(), false);
+        let id = connectivity.listen_links(links.clone(), false);
+        connectivity.up(link(1, 1));
+        connectivity.up(link(1, 2));
+        connectivity.up(link(2, 3));
+        connectivity.down(&link(1, 1), LinkEnd::Lost);
+        connectivity.down(&link(1, 1), LinkEnd::Lost);
+        connectivity.down(&link(1, 2), LinkEnd::Silent);
+        connectivity.up(link(1, 4));
+        assert_eq!(
+            changes(&nodes),
+            [
+                (1, Change::Connected),
+                (2, Change::Connected),
+                (1, Change::Disconnected(LinkEnd::Silent)),
+                (1, Change::Reconnected)
+            ]
+        );
+        assert_eq!(core::iter::from_fn(|| links.try_recv().ok().flatten()).count(), 6);
+        let late = queue();
+        connectivity.listen_transports(late.clone(), true);
+        assert_eq!(changes(&late), [(2, Change::Connected), (1, Change::Connected)]);
+        connectivity.forget(id);
+        connectivity.down(&link(2, 3), LinkEnd::Closed);
+        assert!(links.try_recv().is_err(), "closed and empty");
+        connectivity.close();
+    }
+
+    #[test]
+    fn a_client_reconnects_whoever_answers() {
+        let mut connectivity = Connectivity::new(true);
+        let nodes = queue();
+        connectivity.listen_transports(nodes.clone(), false);
+        connectivity.up(link(1, 1));
+        connectivity.down(&link(1, 1), LinkEnd::Lost);
+        connectivity.up(link(2, 1));
+        assert_eq!(changes(&nodes).pop(), Some((2, Change::Reconnected)));
+    }
+
+    #[test]
+    fn so_many_nodes_are_remembered_and_not_more() {
+        let mut connectivity = Connectivity::default();
+        for number in 1..=2 * REMEMBERED as u128 {
+            connectivity.up(link(number, 1));
+            connectivity.down(&link(number, 1), LinkEnd::Lost);
+        }
+        assert_eq!((connectivity.known.len(), connectivity.met.len()), (REMEMBERED, REMEMBERED));
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_is_lost() {
+        for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
+            assert_eq!(LinkEnd::of(&kind.into()), LinkEnd::Lost);
+        }
+        let unreachable = io::Error::from(io::ErrorKind::HostUnreachable);
+        assert_eq!(LinkEnd::of(&unreachable), LinkEnd::Io(unreachable.to_string()));
+    }
+
+    #[test]
+    fn the_loopback_address_is_of_an_interface() {
+        assert_eq!(interfaces_with("127.0.0.1".parse().unwrap()).len(), 1);
+        assert!(interfaces_with("192.0.2.1".parse().unwrap()).is_empty());
+    }
+}

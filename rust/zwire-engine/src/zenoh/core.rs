@@ -1,0 +1,841 @@
+//! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
+
+use crate::{
+    net::burst::{Burst, Moment},
+    rt::queue::{Pushed, Queue, Weigh},
+    zenoh::{
+        advanced::Advanced,
+        connectivity::Connectivity,
+        link::{Link, Sent, Urgency},
+        origins::Origins,
+        query::{InboundQuery, Query},
+        shared::Shared,
+        stats::{ConsumerKind, Past},
+    },
+};
+// Its hash is quicker than that of the standard library. The keys in here are numbers of ours.
+use core::time::Duration;
+use hashbrown::HashMap;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock, Weak},
+};
+use zwire_proto::{
+    Now, Text,
+    zenoh::{
+        KeyExpr, Priority, Qos, Reliability, WhatAmI, ZenohId,
+        advanced::{Miss, Publisher, Subscriber},
+        intercept::refusal,
+        node::{FaceId, Node, NodeEvent},
+        session::{
+            BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
+            Published, Reply, Sample, Session, SessionError, Stamps,
+        },
+        wire::{CloseReason, NetworkMessage, PushBody, ResponseFinal},
+    },
+};
+
+/// The face of the session in the same process.
+pub(crate) const LOCAL: FaceId = FaceId(0);
+
+impl Weigh for Sample {
+    fn weight(&self) -> usize {
+        // The struct itself and its share of the key.
+        size_of::<Self>() + self.payload.len() + self.attachment.as_ref().map_or(0, bytes::Bytes::len)
+    }
+
+    fn key(&self) -> Option<&str> {
+        Some(self.key.as_str())
+    }
+}
+
+impl Weigh for Reply {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+            + match &self.result {
+                Ok(sample) => sample.payload.len(),
+                Err(error) => error.payload.len(),
+            }
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.result.as_ref().ok().map(|sample| sample.key.as_str())
+    }
+}
+
+impl Weigh for bool {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// The replies of one get.
+#[derive(Clone)]
+pub struct Replies {
+    /// Closed when the get is over.
+    pub queue: Arc<Queue<Reply>>,
+    /// Set before the queue is closed.
+    pub done: Arc<OnceLock<GetEnd>>,
+}
+
+/// What has to be done once the lock is released.
+#[derive(Default)]
+pub(crate) struct Effects {
+    flush: Vec<(Arc<Link>, Urgency)>,
+    pub(crate) waits: Vec<Wait>,
+    signals: Vec<Signal>,
+    /// Samples of a link for one subscriber, which go into its queue together.
+    staged: VecDeque<Sample>,
+    staged_for: Option<Arc<Queue<Sample>>>,
+    /// What the node said of other nodes.
+    pub(crate) events: Vec<Heard>,
+    /// A lane was full.
+    pub(crate) congested: bool,
+    /// Something happened that a [`Watch`](crate::rt::watch::Watch) may wait for.
+    pub(crate) told: bool,
+    /// When a thread of the application publishes; `None` for what links bring, which leaves at once.
+    moment: Option<Moment>,
+    /// More follow at once: to see to each would be for nothing.
+    pub(crate) many: bool,
+    /// Something was queued that nobody has to see to.
+    gathered: bool,
+    garbage: Vec<Garbage>,
+}
+
+impl Effects {
+    fn settle_later(&mut self, link: &Arc<Link>, urgency: Urgency) {
+        // Messages of one input mostly go to few links.
+        match self.flush.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, link)) {
+            Some((_, known)) => {
+                if urgency == Urgency::Now || *known == Urgency::Later {
+                    *known = urgency;
+                }
+            }
+            None => self.flush.push((link.clone(), urgency)),
+        }
+    }
+
+    /// A command of the application comes.
+    pub(crate) fn begin(&mut self, now: Now) {
+        self.moment = Some(Moment::at(now.mono));
+    }
+
+    /// Messages of a link come.
+    pub(crate) const fn forward(&mut self) {
+        self.moment = None;
+    }
+
+    /// Whether nothing has to be written, waited for, told or dropped.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flush.is_empty()
+            && self.waits.is_empty()
+            && self.signals.is_empty()
+            && self.events.is_empty()
+            && self.garbage.is_empty()
+            && !self.told
+    }
+
+    /// What is staged goes into its queue.
+    pub(crate) fn hand_over(&mut self) {
+        let Some(queue) = &self.staged_for else { return };
+        if self.staged.is_empty() {
+            return;
+        }
+        let garbage = &mut self.garbage;
+        let pushed = queue.push_many(&mut self.staged, |sample| garbage.push(Garbage::Sample(sample)));
+        let queue = queue.clone();
+        self.pushed(&queue, pushed);
+    }
+
+    /// The consumer of `queue` is to be told, and waited for if it is over its bound.
+    fn pushed(&mut self, queue: &Arc<Queue<Sample>>, pushed: Pushed) {
+        if !matches!(self.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
+            self.signals.push(Signal::Samples(queue.clone()));
+        }
+        if pushed == Pushed::Over
+            && !matches!(self.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
+        {
+            self.waits.push(Wait::Samples(queue.clone()));
+        }
+    }
+
+    /// Writes what was queued, and drops what was displaced.
+    pub(crate) fn settle(&mut self, now: Duration) {
+        let gathered = core::mem::take(&mut self.gathered);
+        if gathered || !self.flush.is_empty() {
+            let moment = self.moment.unwrap_or_else(|| Moment::at(now));
+            let mut wrote = false;
+            for (link, urgency) in self.flush.drain(..) {
+                // What arrived together leaves together: nothing more is to come.
+                let urgency = if self.moment.is_some() { urgency } else { Urgency::Now };
+                wrote |= link.settle(moment, urgency);
+            }
+            if self.moment.is_some() {
+                Burst::note(moment.now, wrote);
+            }
+        }
+        for signal in self.signals.drain(..) {
+            match signal {
+                Signal::Samples(queue) => queue.signal(),
+                Signal::Queries(queue) => queue.signal(),
+                Signal::Replies(queue) => queue.signal(),
+                Signal::Misses(queue) => queue.signal(),
+            }
+        }
+        self.garbage.clear();
+    }
+
+    /// Dropped once the lock is released.
+    pub(crate) fn garbage(&mut self, garbage: Garbage) {
+        self.garbage.push(garbage);
+    }
+
+    /// Waits for everything that is over its bound, each link at most so long.
+    pub(crate) async fn wait_all(&mut self, patience: Duration) {
+        for wait in self.waits.drain(..) {
+            match wait {
+                Wait::Link(link, priority) => link.wait_space(priority, patience).await,
+                Wait::Samples(queue) => queue.wait_space().await,
+                Wait::Queries(queue) => queue.wait_space().await,
+                Wait::Replies(queue) => queue.wait_space().await,
+                Wait::Misses(queue) => queue.wait_space().await,
+            }
+        }
+    }
+
+    /// The consumer of `queue` is told once the lock is released.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        // What arrives together mostly goes to the same queue.
+        if self.signals.last() != Some(&signal) {
+            self.signals.push(signal);
+        }
+    }
+}
+
+/// What the node said of another node.
+pub(crate) enum Heard {
+    /// It has told what it had to tell at first.
+    Ready(ZenohId),
+    /// Time stamps of its clock lie too far in the future; they came from a neighbour, or from here.
+    Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: Duration, dropped: bool },
+    /// A neighbour told of it.
+    Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
+}
+
+/// A queue whose consumer has to be told.
+pub(crate) enum Signal {
+    Samples(Arc<Queue<Sample>>),
+    Queries(Arc<Queue<Query>>),
+    Replies(Arc<Queue<Reply>>),
+    Misses(Arc<Queue<Miss>>),
+}
+
+impl PartialEq for Signal {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Samples(a), Self::Samples(b)) => Arc::ptr_eq(a, b),
+            (Self::Queries(a), Self::Queries(b)) => Arc::ptr_eq(a, b),
+            (Self::Replies(a), Self::Replies(b)) => Arc::ptr_eq(a, b),
+            (Self::Misses(a), Self::Misses(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// Dropped outside of the lock: dropping a query talks to the core.
+#[allow(dead_code, reason = "held for its drop")]
+pub(crate) enum Garbage {
+    Sample(Sample),
+    Query(Query),
+    Reply(Reply),
+    Queries(Arc<Queue<Query>>),
+    Body(PushBody),
+    Publisher(Box<Publisher>),
+    Subscriber(Box<Subscriber>),
+}
+
+/// Something that is over its bound and deserves a wait.
+pub(crate) enum Wait {
+    Link(Arc<Link>, Priority),
+    Samples(Arc<Queue<Sample>>),
+    Queries(Arc<Queue<Query>>),
+    Replies(Arc<Queue<Reply>>),
+    Misses(Arc<Queue<Miss>>),
+}
+
+/// Who is on the other side of the API session.
+pub(crate) enum Side {
+    /// A client: its only link, while there is one.
+    Client(Option<Arc<Link>>),
+    /// A router or peer: the routing machine and its links.
+    Node(Box<NodeSide>),
+}
+
+pub(crate) struct NodeSide {
+    pub(crate) node: Node,
+    pub(crate) links: HashMap<FaceId, Arc<Link>>,
+    next_face: u32,
+}
+
+impl NodeSide {
+    pub(crate) fn new(node: Node) -> Self {
+        Self { node, links: HashMap::new(), next_face: LOCAL.0 + 1 }
+    }
+
+    /// Takes what the node has to say of others.
+    fn hear(&mut self, effects: &mut Effects) {
+        while let Some(event) = self.node.poll_event() {
+            match event {
+                NodeEvent::Ready { face } => {
+                    let link = self.links.get(&face);
+                    effects.events.extend(link.map(|l| Heard::Ready(l.params.remote.zid)));
+                }
+                NodeEvent::Discovered { zid, whatami, locators } => {
+                    effects.events.push(Heard::Of { zid, whatami, locators });
+                }
+                NodeEvent::ClockAhead { clock, face, ahead, dropped } => {
+                    let via = self.node.remote(face).map(|remote| remote.zid);
+                    effects.events.push(Heard::Ahead { clock, via, ahead, dropped });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn new_face(&mut self) -> FaceId {
+        // 2^32 links in the life of one process do not happen; wrapping into LOCAL would be wrong.
+        let face = FaceId(self.next_face);
+        self.next_face = self.next_face.checked_add(1).unwrap_or(LOCAL.0 + 1);
+        face
+    }
+}
+
+/// The machines of one node.
+pub(crate) struct Core {
+    pub(crate) api: Session,
+    pub(crate) side: Side,
+    pub(crate) samples: HashMap<EntityId, Arc<Queue<Sample>>>,
+    pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
+    pub(crate) gets: HashMap<GetId, Replies>,
+    pub(crate) advanced: Advanced,
+    /// The other ends of links, by the numbers that samples have.
+    pub(crate) origins: Arc<Origins>,
+    /// The number of a client's link; those of nodes are their faces.
+    client_link: u32,
+    pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
+    pub(crate) connectivity: Connectivity,
+    /// What was counted by what is there no more.
+    pub(crate) past: Past,
+    /// What consumers are, and on which key.
+    pub(crate) consumers: HashMap<EntityId, (ConsumerKind, KeyExpr)>,
+    /// Barriers that somebody waits for, and how they ended.
+    pub(crate) barriers: HashMap<BarrierId, Option<BarrierEnd>>,
+    // Emptied by `pump`, kept for their memory.
+    events: VecDeque<Event>,
+    from_api: VecDeque<(NetworkMessage, Reliability)>,
+    from_node: VecDeque<(FaceId, NetworkMessage, Reliability)>,
+    back: Vec<(FaceId, NetworkMessage)>,
+    shared: Weak<Shared>,
+}
+
+impl Core {
+    pub(crate) fn new(api: Session, side: Side, shared: Weak<Shared>) -> Self {
+        let one_link = matches!(side, Side::Client(_));
+        Self {
+            api,
+            side,
+            samples: HashMap::new(),
+            queries: HashMap::new(),
+            gets: HashMap::new(),
+            advanced: Advanced::default(),
+            origins: Arc::default(),
+            client_link: 0,
+            matching: HashMap::new(),
+            connectivity: Connectivity::new(one_link),
+            past: Past::default(),
+            consumers: HashMap::new(),
+            barriers: HashMap::new(),
+            events: VecDeque::new(),
+            from_api: VecDeque::new(),
+            from_node: VecDeque::new(),
+            back: Vec::new(),
+            shared,
+        }
+    }
+
+    /// A message of a link, of which nothing is left.
+    pub(crate) fn handle_message(
+        &mut self,
+        now: Now,
+        face: FaceId,
+        message: &mut NetworkMessage,
+        reliability: Reliability,
+        effects: &mut Effects,
+    ) -> Result<(), Option<CloseReason>> {
+        if matches!(message, NetworkMessage::Push(_)) {
+            return self.handle_push(now, face, message, reliability, effects);
+        }
+        effects.told = true;
+        let message = core::mem::replace(message, NOTHING);
+        let result = match &mut self.side {
+            Side::Client(_) => {
+                self.api.handle_message(now, message, reliability).map_err(|e| Some(e.close_reason()))
+            }
+            Side::Node(side) => {
+                side.node.handle_message(now, face, message, reliability).map_err(|e| e.close_reason())
+            }
+        };
+        self.pump(now, effects);
+        result
+    }
+
+    /// A client has a link.
+    pub(crate) fn client_link_up(&mut self, locator: &str) {
+        self.client_link = self.client_link.wrapping_add(1).max(1);
+        self.origins.add(self.client_link, locator);
+    }
+
+    /// A PUSH of a link. Data does not wait in the queues of the machines, which are empty between two
+    /// inputs: it goes from machine to machine by reference, and is moved once, into the queue of its
+    /// subscriber.
+    fn handle_push(
+        &mut self,
+        now: Now,
+        face: FaceId,
+        message: &mut NetworkMessage,
+        reliability: Reliability,
+        effects: &mut Effects,
+    ) -> Result<(), Option<CloseReason>> {
+        let Self { api, side, samples, advanced, client_link, .. } = self;
+        match side {
+            Side::Client(_) => {
+                if let NetworkMessage::Push(push) = message {
+                    let mut sink = ToSubscribers { now, samples, advanced, effects };
+                    let link = *client_link;
+                    api.handle_push_to(now, push, reliability, |id, mut sample| {
+                        sample.link = link;
+                        sink.sample(id, sample);
+                    });
+                }
+                Ok(())
+            }
+            Side::Node(side) => {
+                let links = &side.links;
+                let result = side.node.forward(now, face, message, |to, message| {
+                    if to != LOCAL {
+                        if let Some(link) = links.get(&to) {
+                            send(link, message, reliability, effects);
+                        }
+                    } else if let NetworkMessage::Push(push) = message {
+                        let mut sink = ToSubscribers { now, samples, advanced, effects };
+                        let link = face.0;
+                        api.handle_push_to(now, push, reliability, |id, mut sample| {
+                            sample.link = link;
+                            sink.sample(id, sample);
+                        });
+                    }
+                });
+                result.map_err(|error| error.close_reason())
+            }
+        }
+    }
+
+    /// Publishes; see [`Session::put`].
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        now: Now,
+        publication: Publication,
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Self { api, side, samples, advanced, .. } = self;
+        let subscribers = ToSubscribers { now, samples, advanced, effects };
+        api.put_to(now, publication, &mut Outwards { now, side, subscribers })
+    }
+
+    /// Publishes a message that stays with the caller; see [`Session::put_message_to`].
+    #[inline]
+    pub(crate) fn put_message(
+        &mut self,
+        now: Now,
+        key: &KeyExpr,
+        message: &mut NetworkMessage,
+        (reliability, destination): (Reliability, Locality),
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Self { api, side, samples, advanced, .. } = self;
+        let subscribers = ToSubscribers { now, samples, advanced, effects };
+        let mut sink = Outwards { now, side, subscribers };
+        api.put_message_to(now, key, message, reliability, destination, &mut sink)
+    }
+
+    /// Publishes; see [`Session::publish`].
+    #[inline]
+    pub(crate) fn publish(
+        &mut self,
+        now: Now,
+        publisher: EntityId,
+        body: PushBody,
+        stamps: Option<Box<Stamps>>,
+        effects: &mut Effects,
+    ) -> Result<Published, SessionError> {
+        let Self { api, side, samples, advanced, .. } = self;
+        let subscribers = ToSubscribers { now, samples, advanced, effects };
+        api.publish_to(now, publisher, body, stamps, &mut Outwards { now, side, subscribers })
+    }
+
+    /// Drains every output of the machines.
+    ///
+    /// Whole queues are taken, not single messages, which are large: the machines pass nothing on
+    /// out of order, so it does not matter that several wait together.
+    pub(crate) fn pump(&mut self, now: Now, effects: &mut Effects) {
+        // So it is after each publication.
+        if self.is_drained() {
+            return;
+        }
+        loop {
+            let mut events = core::mem::take(&mut self.events);
+            self.api.take_events(&mut events);
+            let mut quiet = events.is_empty();
+            for event in events.drain(..) {
+                self.dispatch(now, event, effects);
+            }
+            self.events = events;
+            quiet &= !self.ask_caches(now, effects);
+
+            self.api.take_transmits(&mut self.from_api);
+            quiet &= self.from_api.is_empty();
+            match &mut self.side {
+                Side::Client(link) => {
+                    if let Some(link) = link {
+                        for (message, reliability) in &self.from_api {
+                            let back = send(link, message, *reliability, effects);
+                            self.back.extend(back.map(|message| (FaceId(1), message)));
+                        }
+                    }
+                    self.from_api.clear();
+                }
+                Side::Node(side) => {
+                    for (message, reliability) in self.from_api.drain(..) {
+                        // Our own session stays within the bounds that hostile faces meet.
+                        if let Err(error) = side.node.handle_message(now, LOCAL, message, reliability) {
+                            tracing::warn!(%error, "the node refused a message of its own session");
+                        }
+                    }
+                    side.hear(effects);
+                    side.node.take_transmits(&mut self.from_node);
+                    quiet &= self.from_node.is_empty();
+                    for (face, message, reliability) in self.from_node.drain(..) {
+                        if face != LOCAL {
+                            if let Some(link) = side.links.get(&face) {
+                                let back = send(link, &message, reliability, effects);
+                                self.back.extend(back.map(|message| (face, message)));
+                            }
+                        } else if let Err(error) = self.api.handle_message(now, message, reliability) {
+                            tracing::warn!(%error, "the session refused a message of its own node");
+                        }
+                    }
+                }
+            }
+            quiet &= self.back.is_empty();
+            let mut back = core::mem::take(&mut self.back);
+            for (face, message) in back.drain(..) {
+                self.hear_back(now, face, message);
+            }
+            self.back = back;
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    /// Whether no machine has anything to say.
+    fn is_drained(&self) -> bool {
+        self.api.is_drained()
+            && !self.advanced.wants()
+            && match &self.side {
+                Side::Client(_) => true,
+                Side::Node(side) => side.node.is_drained(),
+            }
+    }
+
+    /// The answer to a message that was held back, as if the other end had given it.
+    fn hear_back(&mut self, now: Now, face: FaceId, message: NetworkMessage) {
+        let result = match &mut self.side {
+            Side::Client(_) => self.api.handle_message(now, message, Reliability::Reliable).map_err(drop),
+            Side::Node(side) => {
+                side.node.handle_message(now, face, message, Reliability::Reliable).map_err(drop)
+            }
+        };
+        if result.is_err() {
+            tracing::warn!("an answer to what was held back is refused");
+        }
+    }
+
+    fn dispatch(&mut self, now: Now, event: Event, effects: &mut Effects) {
+        match event {
+            Event::Sample { subscriber, sample } => {
+                let Self { samples, advanced, .. } = self;
+                ToSubscribers { now, samples, advanced, effects }.sample(subscriber, sample);
+            }
+            Event::Query {
+                queryable,
+                id,
+                key,
+                parameters,
+                body,
+                attachment,
+                source_info,
+                qos,
+                accept_any_key,
+                stamps,
+            } => {
+                let query = InboundQuery {
+                    id,
+                    key,
+                    parameters,
+                    body,
+                    attachment,
+                    source_info,
+                    qos,
+                    accept_any_key,
+                    stamps,
+                };
+                let query = Query::new(self.shared.clone(), query);
+                match self.queries.get(&queryable) {
+                    Some(queue) => {
+                        let (pushed, out) = queue.push(query);
+                        effects.garbage.extend(out.into_iter().map(Garbage::Query));
+                        effects.signal(Signal::Queries(queue.clone()));
+                        if pushed == Pushed::Over {
+                            effects.waits.push(Wait::Queries(queue.clone()));
+                        }
+                    }
+                    None => effects.garbage.push(Garbage::Query(query)),
+                }
+            }
+            Event::Reply { get, reply } => {
+                if let Some(replies) = self.gets.get(&get) {
+                    let (pushed, out) = replies.queue.push(reply);
+                    effects.garbage.extend(out.into_iter().map(Garbage::Reply));
+                    effects.signal(Signal::Replies(replies.queue.clone()));
+                    if pushed == Pushed::Over {
+                        effects.waits.push(Wait::Replies(replies.queue.clone()));
+                    }
+                } else {
+                    self.advanced.handle_reply(now, get, reply.result.ok(), effects);
+                }
+            }
+            Event::GetDone { get, reason } => {
+                if let Some(replies) = self.gets.remove(&get) {
+                    // Set once: a get ends once.
+                    let _ = replies.done.set(reason);
+                    self.past.replies_dropped += replies.queue.dropped();
+                    replies.queue.close();
+                } else {
+                    self.advanced.handle_done(now, get, reason, effects);
+                }
+            }
+            Event::Matching { entity, matching } => {
+                for queue in self.matching.get(&entity).into_iter().flatten() {
+                    queue.push(matching);
+                    queue.signal();
+                }
+            }
+            Event::Passed { barrier, end } => {
+                effects.told = true;
+                if let Some(slot) = self.barriers.get_mut(&barrier) {
+                    *slot = Some(end);
+                }
+            }
+        }
+    }
+
+    /// What data may have made the node say, and what is missing of it.
+    pub(crate) fn hear(&mut self, now: Now, effects: &mut Effects) {
+        if self.advanced.wants() {
+            self.pump(now, effects);
+        }
+        if let Side::Node(side) = &mut self.side {
+            side.hear(effects);
+        }
+    }
+
+    /// How many are at the other end of a publisher or querier, as far as this node knows.
+    pub(crate) fn count_matching(&self, id: EntityId) -> Option<usize> {
+        let matches = self.api.matches(id)?;
+        let remote = match &self.side {
+            Side::Client(_) => matches.remote,
+            Side::Node(_) if !matches.wants_remote => 0,
+            Side::Node(side) => {
+                side.node.count_matching(LOCAL, matches.queryables, &matches.key, matches.only_complete)
+            }
+        };
+        Some(matches.local + remote)
+    }
+
+    /// The established links.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        match &self.side {
+            Side::Client(link) => link.iter().cloned().collect(),
+            Side::Node(side) => side.links.values().cloned().collect(),
+        }
+    }
+
+    /// Forgets the handlers of an entity and ends them.
+    pub(crate) fn forget(&mut self, entity: EntityId, effects: &mut Effects) {
+        self.consumers.remove(&entity);
+        if let Some(queue) = self.samples.remove(&entity) {
+            queue.close();
+            self.past.samples_dropped += queue.dropped();
+            self.past.samples_replaced += queue.replaced();
+        }
+        if let Some(queue) = self.queries.remove(&entity) {
+            queue.close();
+            self.past.queries_dropped += queue.dropped();
+            // What nobody will take any more is finished when the last owner drops it.
+            effects.garbage.push(Garbage::Queries(queue));
+        }
+        for queue in self.matching.remove(&entity).into_iter().flatten() {
+            queue.close();
+        }
+    }
+
+    /// The next time at which a machine wants to be turned.
+    pub(crate) fn poll_timeout(&self) -> Option<Duration> {
+        let node = match &self.side {
+            Side::Client(_) => None,
+            Side::Node(side) => side.node.poll_timeout(),
+        };
+        [self.api.poll_timeout(), self.advanced.poll_timeout(), node].into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Now, effects: &mut Effects) {
+        self.api.handle_timeout(now);
+        self.pump(now, effects);
+        self.advanced_timeouts(now, effects);
+        if let Side::Node(side) = &mut self.side {
+            side.node.handle_timeout(now);
+        }
+        self.pump(now, effects);
+    }
+}
+
+/// What stands where a message was taken away.
+const NOTHING: NetworkMessage =
+    NetworkMessage::ResponseFinal(ResponseFinal { id: 0, qos: Qos::DEFAULT, timestamp: None });
+
+/// Samples into the queues of their subscribers.
+struct ToSubscribers<'a> {
+    now: Now,
+    samples: &'a HashMap<EntityId, Arc<Queue<Sample>>>,
+    advanced: &'a mut Advanced,
+    effects: &'a mut Effects,
+}
+
+impl ToSubscribers<'_> {
+    #[inline]
+    fn sample(&mut self, subscriber: EntityId, sample: Sample) {
+        match self.samples.get(&subscriber) {
+            Some(queue) => give(queue, sample, self.effects),
+            None => self.advanced.handle_sample(self.now, subscriber, sample, self.effects),
+        }
+    }
+}
+
+/// A sample into a queue.
+#[inline]
+pub(crate) fn give(queue: &Arc<Queue<Sample>>, sample: Sample, effects: &mut Effects) {
+    // What a link brings mostly is for the same subscriber as what it has just brought.
+    if effects.moment.is_none() && queue.takes_many() {
+        if !effects.staged_for.as_ref().is_some_and(|staged_for| Arc::ptr_eq(staged_for, queue)) {
+            effects.hand_over();
+            effects.staged_for = Some(queue.clone());
+        }
+        effects.staged.push_back(sample);
+        return;
+    }
+    let garbage = &mut effects.garbage;
+    let pushed = queue.push_or(sample, |sample| garbage.push(Garbage::Sample(sample)));
+    effects.pushed(queue, pushed);
+}
+
+/// Publications of our own session to the links that want them.
+struct Outwards<'a> {
+    now: Now,
+    side: &'a mut Side,
+    subscribers: ToSubscribers<'a>,
+}
+
+impl DataSink for Outwards<'_> {
+    #[inline]
+    fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
+        let effects = &mut *self.subscribers.effects;
+        match &mut *self.side {
+            // Nobody waits for an answer to data.
+            Side::Client(Some(link)) => drop(send(link, message, reliability, effects)),
+            // The session knows that it has no link, and sends nothing.
+            Side::Client(None) => {}
+            Side::Node(side) => {
+                let links = &side.links;
+                // Our own session stays within the bounds that hostile faces meet. What it says does not
+                // come back to it.
+                let result = side.node.forward(self.now, LOCAL, message, |to, message| {
+                    if let Some(link) = links.get(&to) {
+                        send(link, message, reliability, effects);
+                    }
+                });
+                if let Err(error) = result {
+                    tracing::warn!(%error, "the node refused a message of its own session");
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn sample(&mut self, subscriber: EntityId, sample: Sample) {
+        self.subscribers.sample(subscriber, sample);
+    }
+}
+
+/// What comes back for a message that the policy of the node holds back, if somebody waits for an answer.
+fn send(
+    link: &Arc<Link>,
+    message: &NetworkMessage,
+    reliability: Reliability,
+    effects: &mut Effects,
+) -> Option<NetworkMessage> {
+    let collect = match message {
+        NetworkMessage::Push(push) if !effects.many && !push.qos.express() => effects.moment,
+        _ => None,
+    };
+    match link.push(message, reliability, collect) {
+        Sent::Refused => return refusal(message),
+        Sent::Dropped => {
+            // One that was waited for in vain is not worth another look.
+            effects.congested |= !link.is_weary(message.qos().priority());
+            return None;
+        }
+        Sent::Gathered => {
+            effects.gathered = true;
+            return None;
+        }
+        Sent::Queued => {}
+        Sent::Full => effects.congested |= !link.is_weary(message.qos().priority()),
+        Sent::Over => {
+            effects.congested = true;
+            let priority = message.qos().priority();
+            let known = |w: &Wait| matches!(w, Wait::Link(l, p) if *p == priority && Arc::ptr_eq(l, link));
+            if !effects.waits.iter().any(known) {
+                effects.waits.push(Wait::Link(link.clone(), priority));
+            }
+        }
+    }
+    let urgency = match message {
+        NetworkMessage::Push(push) if !push.qos.express() => Urgency::Batch,
+        // The final follows, and takes it along.
+        NetworkMessage::Response(response) if !response.qos.express() => Urgency::Later,
+        _ => Urgency::Now,
+    };
+    effects.settle_later(link, urgency);
+    None
+}

@@ -1,0 +1,264 @@
+//! Turns the handshake machines over a fresh connection.
+
+use crate::{
+    error::ConnectReason,
+    net::{io::Io, tap::TappedConnection, tls::TlsFailure},
+    zenoh::contacts::{Contact, Contacts},
+};
+use bytes::{Bytes, BytesMut};
+use core::time::Duration;
+use std::{collections::VecDeque, io, sync::Arc};
+use tokio::time::timeout;
+use zwire_proto::zenoh::{
+    Remote,
+    link::{Acceptor, HandshakeError, LinkParams, Opener, Step, StreamFramer},
+    wire::CloseReason,
+};
+
+/// An established session, and what was read behind its handshake.
+pub(crate) struct Established {
+    pub(crate) io: Io,
+    pub(crate) params: LinkParams,
+    pub(crate) rest: BytesMut,
+    /// Where its bytes go to as well; those so far are there.
+    pub(crate) tap: Option<TappedConnection>,
+    /// The only session with that node.
+    pub(crate) contact: Contact,
+}
+
+/// Handshake batches are small; a longer one grows the buffer up to what the framer allows.
+const READ_BYTES: usize = 1024;
+
+/// What a WebSocket begins with; a first batch of 17,735 bytes is none.
+const HTTP: &[u8] = b"GET ";
+
+/// A connection, and who listens in.
+struct Wire {
+    io: Io,
+    tap: Option<TappedConnection>,
+}
+
+enum Role {
+    Opener(Opener),
+    Acceptor(Acceptor),
+}
+
+/// What opens or accepts must not become a second session with the same node.
+enum Gate<F> {
+    Open(Arc<Contacts>),
+    Admit(F),
+}
+
+impl Role {
+    fn poll_transmit(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Opener(m) => m.poll_transmit(),
+            Self::Acceptor(m) => m.poll_transmit(),
+        }
+    }
+    fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
+        match self {
+            Self::Opener(m) => m.handle_batch(batch),
+            Self::Acceptor(m) => m.handle_batch(batch),
+        }
+    }
+}
+
+/// Opens a session over a fresh connection.
+///
+/// # Errors
+/// Why there is none; the peer was told.
+pub(crate) async fn open(
+    io: Io,
+    tap: Option<TappedConnection>,
+    opener: Opener,
+    limit: Duration,
+    contacts: &Arc<Contacts>,
+) -> Result<Established, ConnectReason> {
+    let gate = Gate::<fn(&Remote) -> Result<Contact, CloseReason>>::Open(contacts.clone());
+    match timeout(limit, run(Wire { io, tap }, Role::Opener(opener), gate)).await {
+        Ok(result) => result,
+        Err(_) => Err(ConnectReason::TimedOut(limit)),
+    }
+}
+
+/// Accepts a session over a fresh connection. `admit` decides about the peer once it is known.
+///
+/// # Errors
+/// Why there is none; the peer was told.
+pub(crate) async fn accept(
+    io: Io,
+    tap: Option<TappedConnection>,
+    acceptor: Acceptor,
+    limit: Duration,
+    admit: impl FnMut(&Remote) -> Result<Contact, CloseReason>,
+) -> Result<Established, ConnectReason> {
+    let gate = Gate::Admit(admit);
+    match timeout(limit, run(Wire { io, tap }, Role::Acceptor(acceptor), gate)).await {
+        Ok(result) => result,
+        // Silence is answered with silence.
+        Err(_) => Err(ConnectReason::TimedOut(limit)),
+    }
+}
+
+async fn run(
+    mut wire: Wire,
+    mut role: Role,
+    mut gate: Gate<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
+) -> Result<Established, ConnectReason> {
+    let mut buf = BytesMut::new();
+    let framer = StreamFramer::handshake();
+    let mut contact = None;
+    let mut first = true;
+    let (params, contact) = loop {
+        wire.flush(&mut role).await?;
+        let batch = loop {
+            match framer.next(&mut buf) {
+                Ok(Some(batch)) => break batch,
+                Ok(None) => {}
+                Err(error) => {
+                    let error = HandshakeError::from(error);
+                    wire.refuse(error.close_reason()).await;
+                    return Err(error.into());
+                }
+            }
+            wire.read(&mut buf, first).await?;
+            // Seen at once, and not when the rest of the long batch that it seems to be does not come.
+            if first && TlsFailure::begins(&buf) {
+                return Err(TlsFailure::OnlyTls.into());
+            }
+            if first && buf.starts_with(HTTP) {
+                let words = "the other side speaks it, this endpoint does not".to_owned();
+                return Err(ConnectReason::WebSocket(words));
+            }
+        };
+        first = false;
+        match role.handle_batch(batch) {
+            Ok(Step::Continue) => {
+                if let (Role::Opener(opener), Gate::Open(contacts)) = (&role, &gate)
+                    && let Some(remote) = opener.remote()
+                {
+                    match contacts.open(remote) {
+                        Ok(opened) => contact = Some(opened),
+                        Err(reason) => {
+                            wire.refuse(Some(close_reason(&reason))).await;
+                            return Err(reason);
+                        }
+                    }
+                }
+            }
+            Ok(Step::Admit(remote)) => {
+                if let (Role::Acceptor(acceptor), Gate::Admit(admit)) = (&mut role, &mut gate) {
+                    match admit(&remote) {
+                        Ok(contact) => {
+                            let params = acceptor.admit()?;
+                            wire.flush(&mut role).await?;
+                            break (params, contact);
+                        }
+                        Err(reason) => {
+                            let error = acceptor.refuse(reason);
+                            wire.flush(&mut role).await?;
+                            return Err(error.into());
+                        }
+                    }
+                }
+            }
+            Ok(Step::Done(params)) => {
+                wire.flush(&mut role).await?;
+                // INIT ACK came first, and with it the contact.
+                let Some(contact) = contact.take() else { return Err(HandshakeError::NobodyWaits.into()) };
+                if let Err(reason) = contact.confirm() {
+                    wire.refuse(Some(close_reason(&reason))).await;
+                    return Err(reason);
+                }
+                break (params, contact);
+            }
+            Err(error) => {
+                wire.flush(&mut role).await?;
+                wire.refuse(error.close_reason()).await;
+                return Err(error.into());
+            }
+        }
+    };
+    tracing::debug!(zid = %params.remote.zid, whatami = %params.remote.whatami, "handshake done");
+    let Wire { io, tap } = wire;
+    Ok(Established { io, params, rest: buf, tap, contact })
+}
+
+/// What a node is told that answered a connection which is not wanted any more.
+fn close_reason(reason: &ConnectReason) -> CloseReason {
+    match reason {
+        ConnectReason::Handshake(error) => error.close_reason().unwrap_or(CloseReason::GENERIC),
+        _ => CloseReason::MAX_LINKS,
+    }
+}
+
+impl Wire {
+    /// Appends what comes next, at least a byte. `first`: nothing came so far.
+    async fn read(&mut self, buf: &mut BytesMut, first: bool) -> Result<(), ConnectReason> {
+        let before = buf.len();
+        loop {
+            buf.reserve(READ_BYTES);
+            match self.io.try_read(buf) {
+                Ok(0) if first && matches!(self.io, Io::Tls(_)) => {
+                    let words = "it closed the connection without a word".to_owned();
+                    return Err(TlsFailure::Refused(words).into());
+                }
+                Ok(0) => {
+                    let words = if first {
+                        "the peer closed the connection at once: does it speak another protocol there?"
+                    } else {
+                        "the peer closed the connection within the handshake"
+                    };
+                    return Err(ConnectReason::io(io::Error::new(io::ErrorKind::UnexpectedEof, words)));
+                }
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.io.readable().await.map_err(ConnectReason::io)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ConnectReason::io(error)),
+            }
+        }
+        if let Some(tap) = &self.tap {
+            tap.received(&buf[before..]);
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self, role: &mut Role) -> Result<(), ConnectReason> {
+        while let Some(batch) = role.poll_transmit() {
+            self.write_batch(&batch).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_batch(&mut self, batch: &Bytes) -> Result<(), ConnectReason> {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "handshake batches are bounded by the cookie, a z16"
+        )]
+        let len = (batch.len() as u16).to_le_bytes();
+        let mut framed = Vec::with_capacity(2 + batch.len());
+        framed.extend_from_slice(&len);
+        framed.extend_from_slice(batch);
+        let framed = Bytes::from(framed);
+        // Before it is written: no answer stands in front of its question.
+        if let Some(tap) = &self.tap {
+            tap.sent(core::slice::from_ref(&framed));
+        }
+        let mut out = VecDeque::from([framed]);
+        while !self.io.try_write(&mut out, |_| ()).map_err(ConnectReason::io)? {
+            self.io.writable().await.map_err(ConnectReason::io)?;
+        }
+        Ok(())
+    }
+
+    async fn refuse(&mut self, reason: Option<CloseReason>) {
+        if let Some(reason) = reason {
+            // Best effort: the connection is given up either way.
+            let _ = self.write_batch(&zwire_proto::zenoh::link::close_batch(reason)).await;
+        }
+        self.io.close();
+    }
+}

@@ -1,0 +1,341 @@
+//! Multicast groups: turns the machine of `zwire_proto::zenoh::group` over its sockets
+//! (`zenoh-behaviour` 2.13).
+//!
+//! To the node a group is one face that everything goes to, and one face per member that things come
+//! from. The first has a [`Link`] like any other, whose machine says JOIN in place of keep-alives.
+
+use crate::{
+    config::{NodeConfig, Target},
+    error::{ConnectReason, Error},
+    net::io::{Group, Io, group_of},
+    rt::clock,
+    zenoh::{
+        connectivity::{LinkEnd, LinkInfo},
+        core::{Effects, Side},
+        driver,
+        intercept::Guard,
+        link::Link,
+        shared::Shared,
+    },
+};
+use bytes::BytesMut;
+use core::time::Duration;
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Weak, atomic::Ordering},
+};
+use zwire_proto::{
+    Now,
+    zenoh::{
+        Reliability, Remote, WhatAmI,
+        group::{GroupConfig, GroupEvent, GroupRx, MemberId},
+        link::TxConfig,
+        node::{FaceId, FaceKind},
+        wire::{NetworkMessage, Resolution},
+    },
+};
+
+/// What is read into at once: eight of the largest datagrams of the group.
+const READ_BYTES: usize = 512 * 1024;
+
+/// Most datagrams between two looks at the clock and at the other tasks of the thread.
+const MAX_AT_ONCE: usize = 64;
+
+/// Messages that are delivered together.
+const AT_ONCE: usize = 128;
+
+/// The endpoints of a configuration that are groups. Listening and connecting are the same there.
+pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
+    let mut found: Vec<(SocketAddr, Target)> = Vec::new();
+    for target in config.listen.targets.iter().chain(config.connect.targets()) {
+        if let Some(group) = group_of(target)
+            && !found
+                .iter()
+                .any(|(known, other)| *known == group && other.options.interface == target.options.interface)
+        {
+            found.push((group, target.clone()));
+        }
+    }
+    found
+}
+
+/// Takes part in all groups of the configuration.
+///
+/// # Errors
+/// A group cannot be joined, and its rules say that this matters.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
+    for (group, target) in targets(&shared.config) {
+        let joined = {
+            let _runtime = shared.runtime.enter();
+            Group::join(&target, group)
+                .and_then(|sockets| start_group(shared, &target, sockets).map_err(ConnectReason::io))
+        };
+        if let Err(reason) = joined {
+            let error = Error::Connect { endpoint: target.endpoint.as_str().to_owned(), reason };
+            if target.rules.exit_on_failure {
+                return Err(error);
+            }
+            tracing::warn!(%error, "going on without this group");
+        }
+    }
+    Ok(())
+}
+
+fn group_config(shared: &Shared) -> io::Result<GroupConfig> {
+    let config = &shared.config;
+    let mut sn = [0; 4];
+    getrandom::fill(&mut sn).map_err(|_| io::Error::other("no randomness"))?;
+    let resolution = Resolution::new(config.link.sn_resolution as u8, Resolution::DEFAULT.request_id());
+    Ok(GroupConfig {
+        resolution,
+        batch_size: config.link.batch_size.min(GroupConfig::BATCH_SIZE),
+        lease: config.link.lease,
+        join_interval: config.multicast.join_interval,
+        qos: config.multicast.qos,
+        initial_sn: u32::from_le_bytes(sn),
+        max_members: config.multicast.max_sessions,
+        max_message_size: config.link.max_message_size,
+        reassembly_bytes: driver::stranger_bytes(config),
+        ..GroupConfig::new(shared.zid, config.mode)
+    })
+}
+
+fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Result<()> {
+    let config = group_config(shared)?;
+    let now = clock::now();
+    let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
+    let policy = driver::link_policy(&shared.config);
+    let link = Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None)?;
+    // Whoever is in the group hears the same.
+    link.set_guard(Guard::of(&shared.config.intercept, &link, None));
+    let own = Remote { zid: shared.zid, whatami: shared.config.mode };
+    let mut effects = Effects::default();
+    let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
+        Side::Client(_) => None,
+        Side::Node(side) => {
+            let face = side.new_face();
+            side.links.insert(face, link.clone());
+            side.node.handle_face_up(now, face, own, FaceKind::Group);
+            Some(face)
+        }
+    });
+    let Some(face) = face else { return Err(io::Error::other("clients take no part in groups")) };
+    // The first JOIN.
+    link.flush();
+    let ears = Ears {
+        shared: Arc::downgrade(shared),
+        locator: target.endpoint.locator().as_str().to_owned(),
+        link: link.clone(),
+        face,
+        rx: GroupRx::new(config),
+        members: BTreeMap::new(),
+    };
+    shared.adopt([
+        shared.runtime.spawn(link.run_tx()).abort_handle(),
+        shared.runtime.spawn(ears.run()).abort_handle(),
+    ]);
+    Ok(())
+}
+
+/// One of those who are heard.
+struct Member {
+    face: FaceId,
+    info: Arc<LinkInfo>,
+    /// What is taken of what it says.
+    guard: Guard,
+}
+
+/// What hears a group.
+struct Ears {
+    shared: Weak<Shared>,
+    locator: String,
+    link: Arc<Link>,
+    face: FaceId,
+    rx: GroupRx,
+    members: BTreeMap<MemberId, Member>,
+}
+
+impl Ears {
+    async fn run(mut self) {
+        self.hear().await;
+        self.link.close();
+        let members: Vec<MemberId> = self.members.keys().copied().collect();
+        let Some(shared) = self.shared.upgrade() else { return };
+        for member in members {
+            self.left(&shared, member, LinkEnd::Closed);
+        }
+        let mut effects = Effects::default();
+        shared.with_core(&mut effects, |core, now, _| {
+            if let Side::Node(side) = &mut core.side {
+                side.links.remove(&self.face);
+                core.past.link(&self.link);
+                side.node.handle_face_down(now, self.face);
+            }
+        });
+    }
+
+    async fn hear(&mut self) -> Option<()> {
+        let link = self.link.clone();
+        let Io::Group(sockets) = link.io() else { return None };
+        let mut buf = BytesMut::new();
+        let mut messages = Vec::new();
+        let mut effects = Effects::default();
+        let sleep = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(sleep);
+        loop {
+            // Whose the messages are that wait to be delivered.
+            let mut speaker = None;
+            for _ in 0..MAX_AT_ONCE {
+                if buf.capacity() - buf.len() < READ_BYTES / 8 {
+                    buf.reserve(READ_BYTES);
+                }
+                let from = match sockets.try_hear(&mut buf) {
+                    Ok(from) => from,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => {
+                        tracing::warn!(group = self.locator, %error, "a multicast group is lost");
+                        link.note_end(LinkEnd::Io(error.to_string()));
+                        return None;
+                    }
+                };
+                link.stats.rx_bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
+                let (now, before) = (clock::now(), messages.len());
+                let heard = self.rx.handle_datagram(now, from, buf.split().freeze(), &mut messages);
+                // What a member has said before stands before what becomes of it.
+                let member = heard.map(|heard| heard.member);
+                if before > 0 && speaker != member {
+                    let new = messages.split_off(before);
+                    self.deliver(speaker, &mut messages, &mut effects)?;
+                    messages = new;
+                }
+                self.changes(now)?;
+                speaker = if messages.is_empty() { None } else { member };
+                let closed = heard.and_then(|heard| heard.closed);
+                if closed.is_some() || messages.len() >= AT_ONCE {
+                    self.deliver(speaker.take(), &mut messages, &mut effects)?;
+                }
+                if let (Some(reason), Some(member)) = (closed, member) {
+                    let shared = self.shared.upgrade()?;
+                    self.left(&shared, member, LinkEnd::ByPeer(reason));
+                }
+            }
+            self.deliver(speaker, &mut messages, &mut effects)?;
+            self.settle(&mut effects).await?;
+            if let Some(at) = self.rx.poll_timeout() {
+                sleep.as_mut().reset(clock::instant(at));
+            }
+            tokio::select! {
+                ready = sockets.audible() => ready.ok()?,
+                () = &mut sleep, if self.rx.poll_timeout().is_some() => {
+                    let now = clock::now();
+                    self.rx.handle_timeout(now);
+                    self.changes(now)?;
+                }
+                () = link.closed() => return None,
+            }
+        }
+    }
+
+    fn deliver(
+        &self,
+        speaker: Option<MemberId>,
+        messages: &mut Vec<(NetworkMessage, Reliability)>,
+        effects: &mut Effects,
+    ) -> Option<()> {
+        if messages.is_empty() {
+            return Some(());
+        }
+        self.link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        let shared = self.shared.upgrade()?;
+        match speaker.and_then(|member| self.members.get(&member)) {
+            Some(Member { face, info, guard }) => {
+                guard.admit(messages, &self.link);
+                if let Err(reason) = shared.deliver(*face, messages, effects) {
+                    // There is no connection to close; what it says further is heard.
+                    tracing::warn!(
+                        peer = info.src,
+                        ?reason,
+                        "a member of a multicast group has said more than it may: the rest was dropped"
+                    );
+                }
+            }
+            None => messages.clear(),
+        }
+        Some(())
+    }
+
+    async fn settle(&self, effects: &mut Effects) -> Option<()> {
+        let shared = self.shared.upgrade()?;
+        shared.settle(effects);
+        effects.wait_all(driver::patience(&shared.config)).await;
+        Some(())
+    }
+
+    /// Who has come and gone.
+    fn changes(&mut self, now: Now) -> Option<()> {
+        while let Some(event) = self.rx.poll_event() {
+            let shared = self.shared.upgrade()?;
+            match event {
+                GroupEvent::Joined { member, remote, from } => {
+                    self.joined(&shared, member, remote, from);
+                    self.link.announce(now);
+                }
+                GroupEvent::Left { member } => self.left(&shared, member, LinkEnd::Silent),
+            }
+        }
+        Some(())
+    }
+
+    fn joined(&mut self, shared: &Shared, member: MemberId, remote: Remote, from: SocketAddr) {
+        let info = Arc::new(LinkInfo {
+            zid: remote.zid,
+            whatami: remote.whatami,
+            dst: format!("udp/{from}"),
+            group: Some(self.locator.clone()),
+            ..LinkInfo::of(&self.link)
+        });
+        tracing::debug!(zid = %remote.zid, group = self.locator, "a member has joined a multicast group");
+        let kind = FaceKind::Member { group: self.face };
+        let mut effects = Effects::default();
+        effects.told = true;
+        let face = shared.with_core(&mut effects, |core, now, _| {
+            core.connectivity.up(info.clone());
+            let Side::Node(side) = &mut core.side else { return None };
+            let face = side.new_face();
+            core.origins.add(face.0, &info.dst);
+            side.node.handle_face_up(now, face, remote, kind);
+            Some(face)
+        });
+        let guard = Guard::of(&shared.config.intercept, &self.link, Some(remote.zid));
+        self.members.extend(face.map(|face| (member, Member { face, info, guard })));
+    }
+
+    fn left(&mut self, shared: &Shared, member: MemberId, end: LinkEnd) {
+        let Some(Member { face, info, .. }) = self.members.remove(&member) else { return };
+        let mut effects = Effects::default();
+        effects.told = true;
+        shared.with_core(&mut effects, |core, now, _| {
+            core.connectivity.down(&info, end);
+            if let Side::Node(side) = &mut core.side {
+                side.node.handle_face_down(now, face);
+            }
+        });
+    }
+}
+
+/// Whether a client has an endpoint that it can do nothing with.
+pub(crate) fn check(config: &NodeConfig) -> Result<(), Error> {
+    match targets(config).into_iter().next() {
+        Some((_, target)) if config.mode == WhatAmI::Client => Err(Error::Connect {
+            endpoint: target.endpoint.as_str().to_owned(),
+            reason: ConnectReason::io(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a client takes no part in multicast groups",
+            )),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,85 @@
+//! Who is there: [`scout`].
+
+use super::station::{Event, Station};
+use crate::{
+    config::{Config, Roles},
+    error::Error,
+    rt::{
+        queue::{Pushed, Queue, Weigh},
+        runtime,
+    },
+    zenoh::session::{Handler, bounds, random_zid},
+};
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+use zwire_proto::zenoh::discovery::{Found, ScoutingConfig};
+
+impl Weigh for Found {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.locators.iter().map(|locator| locator.len()).sum::<usize>()
+    }
+}
+
+/// A search that goes on until it is stopped or dropped. Each answer is in the queue: those of one node
+/// come again, once per question and interface.
+pub struct Listing {
+    queue: Arc<Queue<Found>>,
+    task: AbortHandle,
+    birth: runtime::Birth,
+}
+
+impl Listing {
+    /// The answers. Closed by [`Self::stop`].
+    #[must_use]
+    pub const fn queue(&self) -> &Arc<Queue<Found>> {
+        &self.queue
+    }
+
+    /// Asks no more. Idempotent.
+    pub fn stop(&self) {
+        if self.birth.is_here() {
+            self.task.abort();
+            self.queue.close();
+        }
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Asks the nodes of `roles` who they are, with the settings of `scouting/multicast`, whatever its
+/// `enabled` says.
+///
+/// # Errors
+/// A configuration that is wrong, or a runtime that does not start. Interfaces that cannot be used are
+/// left out with a warning.
+pub fn scout(config: &Config, roles: Roles, handler: Handler) -> Result<Listing, Error> {
+    let mut config = config.clone();
+    // A client without endpoints and without scouting would be refused, and this is no client.
+    config.insert("mode", "peer".into())?;
+    let config = config.resolve()?;
+    runtime::set_workers(config.zwire.threads);
+    let runtime = runtime::handle()?;
+    let zid = random_zid()?;
+    let queue = Queue::new(bounds(&config.zwire.handler, handler));
+    let own = ScoutingConfig { zid, whatami: config.mode, what: roles.mask(), answer: false };
+    let task = {
+        let (queue, multicast) = (queue.clone(), config.scouting.multicast);
+        runtime.spawn(async move {
+            let mut station = Station::new(&multicast, own);
+            loop {
+                if let Event::Found(found) = station.next().await {
+                    let (pushed, _) = queue.push(found);
+                    queue.signal();
+                    if pushed == Pushed::Over {
+                        queue.wait_space().await;
+                    }
+                }
+            }
+        })
+    };
+    Ok(Listing { queue, task: task.abort_handle(), birth: runtime::Birth::here() })
+}

@@ -1,0 +1,245 @@
+//! A node that answers who looks for nodes, and connects to those that it finds.
+
+use super::{
+    sockets::reachable,
+    station::{Event, Station, until},
+};
+use crate::{
+    config::{ConnectRules, Endpoint, LinkOptions, Locator, Roles, Target},
+    error::ConnectReason,
+    net::{io::group_of, race::STAGGER},
+    rt::clock,
+    zenoh::{
+        connector::{self, dial},
+        core::Side,
+        driver,
+        gate::Ticket,
+        shared::Shared,
+    },
+};
+use core::{net::SocketAddr, time::Duration};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
+use zwire_proto::{
+    Text,
+    zenoh::{
+        WhatAmI, ZenohId,
+        discovery::{Candidates, Outcome, ScoutingConfig, address},
+    },
+};
+
+/// How long after a refusal with `MAX_LINKS` the connection of the other side is there, if that was why.
+const CROSSING: Duration = Duration::from_millis(200);
+
+/// How a node was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// It answered a SCOUT.
+    Multicast,
+    /// A neighbour told of it.
+    Gossip,
+}
+
+/// Nodes that were found, and the connections to them.
+#[derive(Default)]
+pub(crate) struct Dials {
+    candidates: Mutex<Candidates>,
+    changed: Notify,
+}
+
+/// What this node is to look for, and whether it answers.
+pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
+    let multicast = &shared.config.scouting.multicast;
+    // A client connects to nobody beside its one node.
+    let what = match shared.config.mode {
+        WhatAmI::Client => Roles::NONE,
+        _ => multicast.autoconnect,
+    };
+    let config = ScoutingConfig {
+        zid: shared.zid,
+        whatami: shared.config.mode,
+        what: what.mask(),
+        answer: multicast.listen,
+    };
+    (multicast.enabled && (config.answer || config.what != 0)).then_some(config)
+}
+
+/// Scouts, answers, and follows the addresses of this machine, until the session closes. `station` is
+/// `None` for a node that neither asks nor answers.
+pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
+    let mut look = tokio::time::interval(Duration::from_secs(2));
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let due = {
+            let Some(shared) = shared.upgrade() else { return };
+            connect_found(&shared);
+            shared.dials.candidates.lock().poll_timeout(clock::now())
+        };
+        let dials = match shared.upgrade() {
+            Some(shared) => shared.dials.clone(),
+            None => return,
+        };
+        let event = async {
+            match &mut station {
+                Some(station) => station.next().await,
+                None => core::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            event = event => Some(event),
+            () = until(due) => None,
+            () = dials.changed.notified() => None,
+            _ = look.tick() => Some(Event::Network),
+        };
+        let Some(shared) = shared.upgrade() else { return };
+        match event {
+            Some(Event::Found(found)) => {
+                discovered(&shared, Via::Multicast, found.zid, found.whatami, found.locators);
+            }
+            Some(Event::Asked(to)) => {
+                if let Some(station) = &station {
+                    station.answer(to, &shared.locators.lock());
+                }
+            }
+            Some(Event::Network) => update_locators(&shared),
+            None => {}
+        }
+    }
+}
+
+/// A node was found: it is connected to if the rules say so (`zenoh-behaviour` 1.8).
+pub(crate) fn discovered(
+    shared: &Arc<Shared>,
+    via: Via,
+    zid: ZenohId,
+    whatami: WhatAmI,
+    mut locators: Vec<Text>,
+) {
+    let scouting = &shared.config.scouting;
+    let (roles, strategy) = match via {
+        Via::Multicast => (scouting.multicast.autoconnect, scouting.multicast.strategy),
+        Via::Gossip => (scouting.gossip.autoconnect, scouting.gossip.strategy),
+    };
+    let wanted = roles.contains(whatami) && zid != shared.zid && strategy.allows(shared.zid, zid, whatami);
+    if !wanted || shared.config.mode == WhatAmI::Client || shared.contacts.contains(zid) {
+        return;
+    }
+    // What is configured has its own connector.
+    let configured = |locator: &Text| {
+        shared.config.connect.targets().any(|target| target.endpoint.locator().as_str() == locator.as_str())
+    };
+    locators.retain(|locator| !configured(locator));
+    tracing::debug!(%zid, %whatami, ?via, ?locators, "a node was found");
+    shared.dials.candidates.lock().handle_found(clock::now(), zid, locators);
+    connect_found(shared);
+}
+
+/// Begins the connections that are due.
+fn connect_found(shared: &Arc<Shared>) {
+    let now = clock::now();
+    let mut due = Vec::new();
+    {
+        let mut candidates = shared.dials.candidates.lock();
+        candidates.handle_timeout(now);
+        while let Some(dial) = candidates.poll_dial(now) {
+            due.push(dial);
+        }
+    }
+    for (zid, locators) in due {
+        let ticket = shared.config.open.connect_scouted.then(|| shared.gate.ticket());
+        let task = connect_to(Arc::downgrade(shared), zid, targets(shared, &locators), ticket);
+        shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+    }
+}
+
+/// Those locators that this build can connect to and this node may.
+pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
+    let target = |locator: &Text| {
+        let endpoint = Locator::new(locator.as_str()).ok()?.into_endpoint();
+        let options = LinkOptions::of(&endpoint).ok()?;
+        let target = Target { endpoint, options, rules: ConnectRules::default() };
+        // Nobody answers in a group.
+        let usable = group_of(&target).is_none() && driver::is_supported(&shared.config, &target);
+        usable.then_some(target)
+    };
+    locators.iter().filter_map(target).collect()
+}
+
+/// One attempt at a node that was found, and the time that it is connected.
+async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
+    let Some(strong) = shared.upgrade() else { return };
+    let mut outcome = Outcome::Failed;
+    match dial(&strong, &targets, Some(zid), STAGGER).await {
+        Ok(_) => outcome = Outcome::Connected,
+        Err(failures) => {
+            if failures.iter().any(|(_, reason)| is_crossing(reason)) {
+                // Theirs is on its way, or here already.
+                tokio::time::sleep(CROSSING).await;
+            }
+            if strong.contacts.contains(zid) {
+                outcome = Outcome::Connected;
+            } else {
+                connector::log(&failures);
+            }
+        }
+    }
+    strong.dials.candidates.lock().handle_dialled(clock::now(), zid, outcome);
+    strong.dials.changed.notify_one();
+    if outcome == Outcome::Connected {
+        strong.gate.wait_for(zid, ticket);
+        let contacts = strong.contacts.clone();
+        drop(strong);
+        contacts.gone(zid).await;
+        let Some(strong) = shared.upgrade() else { return };
+        strong.dials.candidates.lock().handle_lost(clock::now(), zid);
+        strong.dials.changed.notify_one();
+    }
+}
+
+fn is_crossing(reason: &ConnectReason) -> bool {
+    matches!(reason, ConnectReason::Connected(_)) || connector::is_max_links(reason)
+}
+
+/// Works out where this node can be reached, and tells its neighbours if that has changed.
+pub(crate) fn update_locators(shared: &Arc<Shared>) {
+    let listening: Vec<Text> =
+        shared.listening.lock().iter().map(|listening| Text::from(listening.locator.as_str())).collect();
+    let locators = expanded(&listening);
+    {
+        let mut known = shared.locators.lock();
+        if *known == locators {
+            return;
+        }
+        known.clone_from(&locators);
+    }
+    let mut effects = crate::zenoh::core::Effects::default();
+    shared.with_core(&mut effects, |core, now, _| {
+        if let Side::Node(side) = &mut core.side {
+            side.node.set_locators(now, locators);
+        }
+    });
+}
+
+/// Listeners on every address, as the addresses that there are.
+fn expanded(listening: &[Text]) -> Vec<Text> {
+    let mut all: Vec<Text> = Vec::new();
+    let mut addresses = None;
+    for locator in listening {
+        let wildcard = address(locator.as_str()).filter(|address| address.ip().is_unspecified());
+        let Some(wildcard) = wildcard else {
+            all.push(locator.clone());
+            continue;
+        };
+        for ip in addresses.get_or_insert_with(reachable) {
+            if wildcard.is_ipv6() || ip.is_ipv4() {
+                let reached = SocketAddr::new(*ip, wildcard.port()).to_string();
+                let endpoint = Endpoint::new(locator.as_str()).and_then(|e| e.with_address(&reached));
+                all.extend(endpoint.map(|endpoint| Text::from(endpoint.as_str())));
+            }
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|locator| seen.insert(locator.clone()));
+    all
+}

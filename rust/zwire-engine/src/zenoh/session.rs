@@ -1,0 +1,868 @@
+//! [`Session`]: what the binding holds; every method may be called from any thread.
+
+use crate::{
+    config::{self, Budget, Config, Destination, NodeConfig, PublicationQos},
+    error::Error,
+    net::{io::group_of, tap::Tap},
+    rt::{
+        clock,
+        queue::{Bounds, Overflow, Queue, Weigh},
+        runtime,
+        watch::Missed,
+    },
+    zenoh::{
+        admin,
+        connectivity::{LinkEvent, LinkInfo, TransportEvent},
+        connector,
+        core::{Core, Effects, LOCAL, Replies, Side},
+        driver,
+        link::Link,
+        multicast,
+        origins::Origins,
+        query::Query,
+        scouting::{self, Station},
+        shared::Shared,
+        stats::{ConsumerKind, Report},
+        waits::{BarrierWait, MatchingWait},
+    },
+};
+use core::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+use tokio::{runtime::Handle, sync::oneshot};
+use zwire_proto::{
+    Now,
+    zenoh::{
+        KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
+        node::FaceKind,
+        session::{
+            Barrier, EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
+            QueryableOptions, Sample, Stamper, Stamps, SubscriberOptions,
+        },
+        wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
+    },
+};
+
+/// How long [`Session::close`] waits for what is queued. A peer that takes nothing in that time is left.
+pub const LINGER: Duration = Duration::from_secs(2);
+
+/// Most replies of one get that wait for their consumer.
+const REPLY_MESSAGES: usize = 65_536;
+
+/// How a subscriber, queryable or listener wants its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handler {
+    /// The configured default.
+    Default,
+    /// A queue of that many items; when it is full the link waits, up to the configured deadline.
+    Fifo(usize),
+    /// A queue of the newest that many items; that it forgets the others is what it is for.
+    Ring(usize),
+    /// A queue of that many items, and what becomes of those that do not fit.
+    Channel(usize, Full),
+}
+
+/// What becomes of an item that does not fit in a [`Handler::Channel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The sender waits, up to this deadline or the configured one; then the newest are dropped.
+    Block(Option<Duration>),
+    /// It is dropped.
+    DropNewest,
+    /// The oldest is dropped.
+    DropOldest,
+    /// It takes the place of the one with its key, else the oldest is dropped.
+    Latest,
+}
+
+/// An open session. Clones are the same session; it closes when the last one is dropped.
+#[derive(Clone)]
+pub struct Session {
+    /// Closes the session when the last handle goes; tasks never hold it. It stands first, so that
+    /// it is dropped while the rest is still there.
+    #[allow(dead_code, reason = "held for its drop")]
+    owner: Arc<Owner>,
+    shared: Arc<Shared>,
+}
+
+struct Owner(std::sync::Weak<Shared>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.shut_down(LINGER, &mut || false);
+        }
+    }
+}
+
+impl Session {
+    /// Opens a session: connects a client, binds the listeners of a router or peer.
+    ///
+    /// # Errors
+    /// What the configuration, the network or the peer refuses. `interrupted` is asked regularly.
+    pub fn open(config: &Config, interrupted: &mut dyn FnMut() -> bool) -> Result<Self, Error> {
+        for key in config.ignored() {
+            tracing::warn!(key, "this key of the configuration has no effect");
+        }
+        let config = config.resolve()?;
+        driver::check_endpoints(&config)?;
+        runtime::set_workers(config.zwire.threads);
+        let runtime = runtime::handle()?;
+        let zid = match config.zid {
+            Some(zid) => zid,
+            None => random_zid()?,
+        };
+        let tap = match &config.zwire.tap {
+            None => None,
+            Some(path) => Some(Arc::new(
+                Tap::create(path)
+                    .map_err(|e| Error::Tap { path: path.display().to_string(), source: Arc::new(e) })?,
+            )),
+        };
+        let shared = Shared::new(config, runtime, zid, tap);
+        let session = Self { owner: Arc::new(Owner(Arc::downgrade(&shared))), shared };
+        session.start(interrupted)?;
+        tracing::info!(zid = %session.shared.zid, mode = %session.shared.config.mode, "session opened");
+        Ok(session)
+    }
+
+    fn start(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        let shared = &self.shared;
+        let weak = Arc::downgrade(shared);
+        let timer = shared.runtime.spawn(driver::run_timer(weak.clone(), shared.timer.clone()));
+        shared.adopt([timer.abort_handle()]);
+        if shared.config.mode == WhatAmI::Client {
+            admin::start(shared)?;
+            self.discover(interrupted)?;
+            let link = {
+                let shared = shared.clone();
+                wait_for(&shared.runtime.clone(), interrupted, async move {
+                    connector::connect_client(&shared).await
+                })?
+            };
+            let link = match link {
+                Ok(link) => Some(link),
+                Err(error) if shared.config.connect.rules.exit_on_failure => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "not connected: going on, and trying again");
+                    None
+                }
+            };
+            let task = shared.runtime.spawn(connector::supervise_client(weak, link));
+            shared.adopt([task.abort_handle()]);
+            return Ok(());
+        }
+        let mut node_up = Effects::default();
+        shared.with_core(&mut node_up, |core, now, _| {
+            if let Side::Node(side) = &mut core.side {
+                let own = Remote { zid: shared.zid, whatami: WhatAmI::Client };
+                side.node.handle_face_up(now, LOCAL, own, FaceKind::Local);
+                let node = Remote { zid: shared.zid, whatami: shared.config.mode };
+                core.api.handle_link_up(now, node);
+            }
+        });
+        admin::start(shared)?;
+        multicast::start(shared)?;
+        for target in shared.config.listen.targets.iter().filter(|target| group_of(target).is_none()) {
+            let rules = target.rules;
+            // Whoever can go on without it does, and goes on trying.
+            let now = if rules.exit_on_failure { rules.budget } else { Budget::Once };
+            let bound =
+                {
+                    let (weak, target) = (weak.clone(), target.clone());
+                    wait_for(&shared.runtime, interrupted, async move {
+                        driver::listen(&weak, &target, now).await
+                    })?
+                };
+            if let Err(reason) = bound {
+                let error = Error::Bind { endpoint: target.endpoint.as_str().to_owned(), reason };
+                if rules.exit_on_failure {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "not listening: going on without");
+                if rules.budget != Budget::Once {
+                    let (weak, target) = (weak.clone(), target.clone());
+                    let task = async move {
+                        tokio::time::sleep(rules.retry.delay(0)).await;
+                        if let Err(reason) = driver::listen(&weak, &target, rules.budget).await {
+                            tracing::warn!(endpoint = %target.endpoint, %reason, "given up listening");
+                        }
+                    };
+                    shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+                }
+            }
+        }
+        scouting::update_locators(shared);
+        let scouts = self.discover(interrupted)? && shared.config.open.connect_scouted;
+        let mut needed = Vec::new();
+        for targets in connector::independent(shared) {
+            let (sender, first) = oneshot::channel();
+            if targets.first().is_some_and(|target| target.rules.exit_on_failure) {
+                needed.push(first);
+            }
+            let task = connector::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
+            shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+        }
+        let expects = scouts || connector::independent(shared).next().is_some();
+        let delay = shared.config.scouting.delay;
+        let gate = shared.clone();
+        let opened = wait_for(&shared.runtime, interrupted, async move {
+            for first in needed {
+                // The task is gone when the session closes meanwhile.
+                if let Ok(Err(failures)) = first.await {
+                    return Err(connector::error_of(failures));
+                }
+            }
+            if expects {
+                // Going on without the slow ones is what the delay is for.
+                let _ = tokio::time::timeout(delay, gate.gate.passed()).await;
+            }
+            Ok(())
+        })?;
+        shared.gate.close();
+        opened
+    }
+
+    /// Looks for others and answers them, from now on. Whether others may be found that way.
+    fn discover(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<bool, Error> {
+        let shared = self.shared.clone();
+        let weak = Arc::downgrade(&shared);
+        let client = shared.config.mode == WhatAmI::Client;
+        // Sockets are opened in the runtime.
+        wait_for(&shared.runtime.clone(), interrupted, async move {
+            let station = scouting::scouting_config(&shared)
+                .map(|config| (config.what, Station::new(&shared.config.scouting.multicast, config)));
+            let scouts = station.as_ref().is_some_and(|(what, station)| *what != 0 && station.works());
+            if station.is_some() || !client {
+                let task = scouting::run(weak, station.map(|(_, station)| station));
+                shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+            }
+            scouts
+        })
+    }
+
+    pub(crate) fn command<R>(
+        &self,
+        interrupted: &mut dyn FnMut() -> bool,
+        f: impl FnOnce(&mut Core, Now, &mut Effects) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.shared.check()?;
+        let mut effects = Effects::default();
+        let result = self.shared.with_core(&mut effects, f)?;
+        self.shared.wait_blocking(&mut effects, interrupted)?;
+        Ok(result)
+    }
+
+    pub(crate) fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+        // Declarations are few and travel on Control: they never wait.
+        self.command(&mut || false, |core, now, effects| {
+            effects.told = true;
+            f(core, now)
+        })
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The entry of `qos/publication` for a key: the first that includes it.
+    fn publication_rule(&self, key: &KeyExpr) -> Option<&PublicationQos> {
+        let rules = &self.shared.config.publication_qos;
+        rules.iter().find(|rule| rule.key_exprs.iter().any(|known| known.includes(key)))
+    }
+
+    /// What `qos/publication` says of a publication on `key` takes the place of what was asked for.
+    pub(crate) fn overwrite(&self, key: &KeyExpr, qos: &mut Qos, how: (&mut Reliability, &mut Locality)) {
+        let Some(rule) = self.publication_rule(key) else { return };
+        *qos = overwritten(*qos, rule);
+        if let Some(reliability) = rule.reliability {
+            *how.0 = reliability;
+        }
+        if let Some(destination) = rule.allowed_destination {
+            *how.1 = locality(destination);
+        }
+    }
+
+    pub(crate) fn bounds(&self, handler: Handler) -> Bounds {
+        bounds(&self.shared.config.zwire.handler, handler)
+    }
+
+    /// The queue of a subscriber or queryable.
+    pub(crate) fn queue<T: Weigh>(&self, what: &str, key: &KeyExpr, handler: Handler) -> Arc<Queue<T>> {
+        let bounds = self.bounds(handler);
+        match handler {
+            Handler::Ring(_) => Queue::new(bounds),
+            _ => Queue::named(bounds, format!("the {what} of {key}").into()),
+        }
+    }
+
+    /// Declares a subscriber; its samples come in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_subscriber(
+        &self,
+        key: KeyExpr,
+        options: SubscriberOptions,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        let queue = self.queue("subscriber", &key, handler);
+        self.declare(|core, now| {
+            let id = core.api.declare_subscriber(now, key.clone(), options)?;
+            core.consumers.insert(id, (ConsumerKind::Subscriber, key));
+            core.samples.insert(id, queue.clone());
+            Ok((id, queue))
+        })
+    }
+
+    /// Declares a subscriber to tokens; their coming and going is in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_liveliness_subscriber(
+        &self,
+        key: KeyExpr,
+        history: bool,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
+        let queue = self.queue("liveliness subscriber", &key, handler);
+        self.declare(|core, now| {
+            let id = core.api.declare_liveliness_subscriber(now, key.clone(), history)?;
+            core.consumers.insert(id, (ConsumerKind::Liveliness, key));
+            core.samples.insert(id, queue.clone());
+            Ok((id, queue))
+        })
+    }
+
+    /// Declares a queryable; its queries come in the queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_queryable(
+        &self,
+        key: KeyExpr,
+        options: QueryableOptions,
+        handler: Handler,
+    ) -> Result<(EntityId, Arc<Queue<Query>>), Error> {
+        let queue = self.queue("queryable", &key, handler);
+        self.declare(|core, now| {
+            let id = core.api.declare_queryable(now, key.clone(), options)?;
+            core.consumers.insert(id, (ConsumerKind::Queryable, key));
+            core.queries.insert(id, queue.clone());
+            Ok((id, queue))
+        })
+    }
+
+    /// Declares a publisher.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_publisher(&self, key: KeyExpr, mut options: PublisherOptions) -> Result<EntityId, Error> {
+        let how = (&mut options.reliability, &mut options.destination);
+        self.overwrite(&key, &mut options.qos, how);
+        self.declare(|core, now| Ok(core.api.declare_publisher(now, key, options)?))
+    }
+
+    /// Declares a querier.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_querier(&self, key: KeyExpr, options: QuerierOptions) -> Result<EntityId, Error> {
+        self.declare(|core, now| Ok(core.api.declare_querier(now, key, options)?))
+    }
+
+    /// Declares a liveliness token.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_token(&self, key: KeyExpr) -> Result<EntityId, Error> {
+        self.declare(|core, now| Ok(core.api.declare_token(now, key)?))
+    }
+
+    /// Gives a key expression a number on the link.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn declare_keyexpr(&self, key: KeyExpr) -> Result<EntityId, Error> {
+        self.declare(|core, now| Ok(core.api.declare_keyexpr(now, key)?))
+    }
+
+    /// Takes back any declaration and ends its queue.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn undeclare(&self, id: EntityId) -> Result<(), Error> {
+        self.command(&mut || false, |core, now, effects| {
+            effects.told = true;
+            core.api.undeclare(now, id)?;
+            core.pump(now, effects);
+            core.forget(id, effects);
+            core.undeclare_advanced(now, id, effects);
+            Ok(())
+        })
+    }
+
+    /// Publishes or deletes. Waits where congestion control says so.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn put(
+        &self,
+        mut publication: Publication,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Published, Error> {
+        let how = (&mut publication.reliability, &mut publication.destination);
+        self.overwrite(&publication.key, &mut publication.qos, how);
+        self.shared.grace(publication.qos, &publication.body)?;
+        self.command(interrupted, |core, now, effects| Ok(core.put(now, publication, effects)?))
+    }
+
+    /// Publishes or deletes with the key and options of a publisher.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn publish(
+        &self,
+        publisher: EntityId,
+        qos: Qos,
+        body: PushBody,
+        stamps: Option<Box<Stamps>>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Published, Error> {
+        self.shared.grace(qos, &body)?;
+        self.command(interrupted, |core, now, effects| {
+            Ok(core.publish(now, publisher, body, stamps, effects)?)
+        })
+    }
+
+    /// Publishes many, so many at a time under one lock that each costs little. `fill` makes the next one
+    /// out of what is left of the one before, every field of it and its key, which stays until `fill`
+    /// changes it; without a key it all ends. `each` hears where it went. Waits as [`Self::put`] does.
+    ///
+    /// # Errors
+    /// The first that is refused ends the batch; see [`Error`].
+    pub fn put_many(
+        &self,
+        mut fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody),
+        mut each: impl FnMut(Published),
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        /// So many that lock and clock cost little per message, so few that others get their turn.
+        const AT_ONCE: usize = 256;
+        let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
+        let mut key = None;
+        let mut next = |key: &mut Option<KeyExpr>, message: &mut NetworkMessage| match message {
+            NetworkMessage::Push(push) => fill(key, &mut push.qos, &mut push.body),
+            // It stays what it is.
+            _ => *key = None,
+        };
+        next(&mut key, &mut message);
+        while key.is_some() {
+            if let NetworkMessage::Push(push) = &message {
+                self.shared.grace(push.qos, &push.body)?;
+            }
+            self.command(interrupted, |core, now, effects| {
+                let mut left = AT_ONCE;
+                effects.many = true;
+                while let Some(to) = &key {
+                    let (mut reliability, mut destination) = (Reliability::Reliable, Locality::Any);
+                    if let NetworkMessage::Push(push) = &mut message {
+                        self.overwrite(to, &mut push.qos, (&mut reliability, &mut destination));
+                    }
+                    let how = (reliability, destination);
+                    each(core.put_message(now, to, &mut message, how, effects)?);
+                    next(&mut key, &mut message);
+                    left -= 1;
+                    if left == 0 || effects.congested || !effects.waits.is_empty() {
+                        break;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Asks queryables.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn get(
+        &self,
+        get: Get,
+        handler: Handler,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
+        let replies = self.replies(handler);
+        self.command(interrupted, |core, now, _| {
+            let id = core.api.get(now, get)?;
+            core.gets.insert(id, replies.clone());
+            Ok((id, replies))
+        })
+    }
+
+    /// Asks for tokens.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn liveliness_get(
+        &self,
+        key: KeyExpr,
+        timeout: Option<Duration>,
+        handler: Handler,
+    ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
+        let replies = self.replies(handler);
+        self.declare(|core, now| {
+            let id = core.api.liveliness_get(now, key, timeout)?;
+            core.gets.insert(id, replies.clone());
+            Ok((id, replies))
+        })
+    }
+
+    fn replies(&self, handler: Handler) -> Replies {
+        let bounds = match handler {
+            Handler::Default => self.bounds(Handler::Fifo(REPLY_MESSAGES)),
+            other => self.bounds(other),
+        };
+        Replies { queue: Queue::new(bounds), done: Arc::new(OnceLock::new()) }
+    }
+
+    /// Ends a get early.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn cancel(&self, get: zwire_proto::zenoh::session::GetId) -> Result<(), Error> {
+        self.declare(|core, now| {
+            core.api.cancel(now, get);
+            Ok(())
+        })
+    }
+
+    /// Whether a publisher or querier has a counterpart.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn matching(&self, id: EntityId) -> Result<bool, Error> {
+        self.shared.check()?;
+        self.shared.core.lock().api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })
+    }
+
+    /// Waits until all neighbours have taken what was sent to them: declarations, or everything.
+    ///
+    /// A client without a link waits for one; a neighbour that comes while this waits is not waited for.
+    /// A router has no neighbour to wait for: its own tables are what its clients and peers rely on.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::LinkLost`] if publications may be lost with the link; see [`Error`].
+    pub fn barrier(
+        &self,
+        what: Barrier,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let barrier = self.begin_barrier(what)?;
+        let end = self.shared.watch.wait(timeout, interrupted, || barrier.look());
+        end.unwrap_or_else(|missed| Err(missed_error(missed, "the answer of the neighbours", timeout)))
+    }
+
+    /// Begins what [`Self::barrier`] waits for.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn begin_barrier(&self, what: Barrier) -> Result<BarrierWait, Error> {
+        let id = self.command(&mut || false, |core, now, _| {
+            let id = core.api.barrier(now, what)?;
+            core.barriers.insert(id, None);
+            Ok(id)
+        })?;
+        Ok(BarrierWait::new(self.shared.clone(), id))
+    }
+
+    /// Waits until at least `n` subscribers are known for a publisher, or queryables for a querier.
+    ///
+    /// The declarations of this session and of each neighbour count one by one, but a client knows the
+    /// world by one link, and is told of each key expression once.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; see [`Error`].
+    pub fn wait_matching(
+        &self,
+        id: EntityId,
+        n: usize,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let wait = self.begin_matching(id, n)?;
+        let found = self.shared.watch.wait(timeout, interrupted, || wait.look());
+        found.unwrap_or_else(|missed| Err(missed_error(missed, "the match", timeout)))
+    }
+
+    /// Begins what [`Self::wait_matching`] waits for.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn begin_matching(&self, id: EntityId, n: usize) -> Result<MatchingWait, Error> {
+        self.shared.check()?;
+        Ok(MatchingWait::new(self.shared.clone(), id, n))
+    }
+
+    /// Changes of [`Self::matching`] come in the queue, the first at once if there is a counterpart already.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn matching_listener(&self, id: EntityId, handler: Handler) -> Result<Arc<Queue<bool>>, Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| {
+            let matching = core.api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })?;
+            if matching {
+                queue.push(true);
+                queue.signal();
+            }
+            core.matching.entry(id).or_default().push(queue.clone());
+            Ok(queue)
+        })
+    }
+
+    /// Ends a listener made by [`Self::matching_listener`].
+    pub fn forget_matching_listener(&self, id: EntityId, queue: &Arc<Queue<bool>>) {
+        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        if !self.shared.birth.is_here() {
+            return;
+        }
+        if let Some(all) = self.shared.core.lock().matching.get_mut(&id) {
+            all.retain(|known| !Arc::ptr_eq(known, queue));
+        }
+        queue.close();
+    }
+
+    /// Nodes that connect and disconnect come in the queue; with `history` those that are connected, first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn listen_transports(
+        &self,
+        history: bool,
+        handler: Handler,
+    ) -> Result<(u64, Arc<Queue<TransportEvent>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| Ok((core.connectivity.listen_transports(queue.clone(), history), queue)))
+    }
+
+    /// As [`Self::listen_transports`], link by link.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn listen_links(
+        &self,
+        history: bool,
+        handler: Handler,
+    ) -> Result<(u64, Arc<Queue<LinkEvent>>), Error> {
+        let queue = Queue::new(self.bounds(handler));
+        self.declare(|core, _| Ok((core.connectivity.listen_links(queue.clone(), history), queue)))
+    }
+
+    /// Ends a listener made by [`Self::listen_transports`] or [`Self::listen_links`].
+    pub fn forget_listener(&self, id: u64) {
+        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        if self.shared.birth.is_here() {
+            self.shared.core.lock().connectivity.forget(id);
+        }
+    }
+
+    /// A timestamp that is later than all before it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
+        self.birth().check()?;
+        Ok(self.shared.core.lock().api.new_timestamp(clock::now()))
+    }
+
+    /// Sets who makes the stamps of messages that want some, instead of the clock.
+    pub fn set_stamper(&self, stamper: Stamper) {
+        self.shared.core.lock().api.set_stamper(stamper);
+    }
+
+    /// The id of this node.
+    #[must_use]
+    pub fn zid(&self) -> ZenohId {
+        self.shared.zid
+    }
+
+    /// The configuration it was opened with.
+    #[must_use]
+    pub fn config(&self) -> &NodeConfig {
+        &self.shared.config
+    }
+
+    /// The other ends of links, by the numbers that samples have.
+    #[must_use]
+    pub fn origins(&self) -> Arc<Origins> {
+        self.shared.core.lock().origins.clone()
+    }
+
+    /// Where this node really listens, as locators: with the ports that the system chose.
+    #[must_use]
+    pub fn listening(&self) -> Vec<String> {
+        self.shared.listening.lock().iter().map(|listening| listening.locator.clone()).collect()
+    }
+
+    /// The established links.
+    #[must_use]
+    pub fn links(&self) -> Vec<Arc<Link>> {
+        if self.is_closed() {
+            return Vec::new();
+        }
+        let mut links = self.shared.core.lock().links();
+        // Its members are with whom there is a session.
+        links.retain(|link| !link.is_group());
+        links
+    }
+
+    /// The established links, and the members of multicast groups.
+    #[must_use]
+    pub fn link_infos(&self) -> Vec<Arc<LinkInfo>> {
+        if self.is_closed() { Vec::new() } else { self.shared.core.lock().connectivity.links().to_vec() }
+    }
+
+    /// Counters by name, for people and for monitoring.
+    #[must_use]
+    pub fn stats(&self) -> BTreeMap<String, u64> {
+        crate::zenoh::stats::collect(&self.shared.core.lock())
+    }
+
+    /// As [`Self::stats`], with links, consumers and the rate of drops.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        crate::zenoh::stats::report(&mut self.shared.core.lock())
+    }
+
+    /// Says goodbye, waits a little for what is queued, and ends every queue. Idempotent.
+    ///
+    /// # Errors
+    /// The session belongs to another process.
+    pub fn close(&self) -> Result<(), Error> {
+        self.close_within(LINGER, &mut || false)
+    }
+
+    /// As [`Self::close`], waiting at most so long, or until `interrupted` says so. The session is closed in
+    /// any case.
+    ///
+    /// # Errors
+    /// The session belongs to another process.
+    pub fn close_within(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        self.shared.birth.check()?;
+        self.shared.shut_down(linger, interrupted);
+        Ok(())
+    }
+
+    /// Whether [`Self::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
+    /// The process that opened the session.
+    ///
+    /// What only looks ([`Self::links`], [`Self::stats`], [`Self::listening`]) takes a lock that may have
+    /// been held at the time of a fork, so it asks this first.
+    #[must_use]
+    pub fn birth(&self) -> runtime::Birth {
+        self.shared.birth
+    }
+
+    /// Fails in a forked child and on a closed session.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] or [`Error::Closed`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
+    /// Whether the lane that a message of that priority takes is full somewhere.
+    #[must_use]
+    pub fn is_congested(&self, priority: Priority) -> bool {
+        self.links().iter().any(|link| link.is_congested(priority))
+    }
+}
+
+fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -> Error {
+    match missed {
+        Missed::TimedOut => Error::TimedOut { what, after: timeout.unwrap_or_default() },
+        Missed::Interrupted => Error::Interrupted,
+    }
+}
+
+/// The bounds of the queue behind a handler.
+pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
+    let wait = Overflow::Wait { deadline: defaults.block_deadline };
+    let (messages, overflow) = match handler {
+        Handler::Default => (defaults.capacity_messages, wait),
+        Handler::Fifo(messages) => (messages, wait),
+        Handler::Ring(messages) => (messages, Overflow::DropOldest),
+        Handler::Channel(messages, full) => (
+            messages,
+            match full {
+                Full::Block(None) => wait,
+                Full::Block(Some(deadline)) => Overflow::Wait { deadline },
+                Full::DropNewest => Overflow::DropNewest,
+                Full::DropOldest => Overflow::DropOldest,
+                Full::Latest => Overflow::Latest,
+            },
+        ),
+    };
+    Bounds { messages, bytes: defaults.capacity_bytes, overflow }
+}
+
+/// QoS as a rule of `qos/publication` wants it.
+fn overwritten(qos: Qos, rule: &PublicationQos) -> Qos {
+    Qos::new(
+        rule.priority.unwrap_or(qos.priority()),
+        rule.congestion_control.unwrap_or(qos.congestion()),
+        rule.express.unwrap_or(qos.express()),
+    )
+}
+
+const fn locality(destination: Destination) -> Locality {
+    match destination {
+        Destination::Any => Locality::Any,
+        Destination::SessionLocal => Locality::SessionLocal,
+        Destination::Remote => Locality::Remote,
+    }
+}
+
+/// Runs a future on the runtime and waits for it, asking `interrupted` meanwhile.
+fn wait_for<T: Send + 'static>(
+    runtime: &Handle,
+    interrupted: &mut dyn FnMut() -> bool,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Error> {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let task = runtime.spawn(async move {
+        // The receiver is gone when the wait was interrupted.
+        let _ = sender.send(future.await);
+    });
+    loop {
+        match receiver.recv_timeout(crate::rt::queue::INTERRUPT_PERIOD) {
+            Ok(value) => return Ok(value),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                if interrupted() {
+                    task.abort();
+                    return Err(Error::Interrupted);
+                }
+            }
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Err(Error::Closed),
+        }
+    }
+}
+
+pub(crate) fn random_zid() -> Result<ZenohId, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::Runtime { source: Arc::new(std::io::Error::other(e.to_string())) })?;
+    // Never zero: one bit is always set.
+    bytes[0] |= 1;
+    ZenohId::from_wire(&bytes).ok_or(Error::Closed)
+}

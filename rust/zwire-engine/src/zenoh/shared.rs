@@ -1,0 +1,509 @@
+//! [`Shared`]: everything behind a session: the core and its lock, timers, tasks.
+
+use crate::{
+    config::NodeConfig,
+    error::Error,
+    net::{io::Guard, tap::Tap},
+    rt::{clock, deferred, queue::INTERRUPT_PERIOD, runtime::Birth, watch::Watch},
+    zenoh::{
+        connectivity::{LinkEnd, LinkInfo},
+        contacts::{Contact, Contacts},
+        core::{Core, Effects, Heard, NodeSide, Side, Wait},
+        gate::Gate,
+        link::Link,
+        reassembly::Pool,
+        scouting::{self, Dials, Via},
+    },
+};
+use core::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+use zwire_proto::{
+    Now, Text,
+    zenoh::{
+        CongestionControl, Qos, Reliability, Remote, WhatAmI, ZenohId,
+        node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeMode},
+        session::{EntityId, QueryId, Session as Api, SessionConfig},
+        wire::{CloseReason, NetworkMessage, PushBody},
+    },
+};
+
+thread_local! {
+    /// Whether this thread holds a core.
+    static HOLDS_CORE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as the holder of a core.
+struct Holding;
+
+impl Holding {
+    fn new() -> Self {
+        HOLDS_CORE.set(true);
+        Self
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        HOLDS_CORE.set(false);
+    }
+}
+
+/// Everything behind a session; tasks hold it weakly.
+pub(crate) struct Shared {
+    pub(crate) birth: Birth,
+    pub(crate) zid: ZenohId,
+    pub(crate) config: NodeConfig,
+    pub(crate) runtime: Handle,
+    pub(crate) tap: Option<Arc<Tap>>,
+    pub(crate) reassembly: Arc<Pool>,
+    /// What `open` waits for.
+    pub(crate) gate: Gate,
+    /// With whom there is a session.
+    pub(crate) contacts: Arc<Contacts>,
+    /// Who may come in, where a password is asked for.
+    pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
+    pub(crate) core: Mutex<Core>,
+    /// Queries that were dropped while somebody held the core.
+    finished: Mutex<Vec<QueryId>>,
+    /// Whether there are any.
+    some_finished: AtomicBool,
+    /// A lane was full not long ago; spares the look at it otherwise.
+    congested: AtomicBool,
+    /// The deadline that the timer task waits for, in microseconds.
+    armed: AtomicU64,
+    pub(crate) timer: Arc<Notify>,
+    pub(crate) watch: Watch,
+    tasks: Mutex<Vec<AbortHandle>>,
+    closed: AtomicBool,
+    pub(crate) listening: Mutex<Vec<Listening>>,
+    /// Where others reach this node, as far as is known.
+    pub(crate) locators: Mutex<Vec<Text>>,
+    /// Nodes that were found.
+    pub(crate) dials: Arc<Dials>,
+    me: Weak<Self>,
+}
+
+/// Where a session listens.
+pub(crate) struct Listening {
+    pub(crate) locator: String,
+    pub(crate) guard: Option<Guard>,
+}
+
+impl Shared {
+    /// The machines of a node that is not connected to anything yet.
+    pub(crate) fn new(config: NodeConfig, runtime: Handle, zid: ZenohId, tap: Option<Arc<Tap>>) -> Arc<Self> {
+        let users = config.usrpwd.dictionary.as_ref().map(|users| {
+            let pairs = users.iter().map(|(user, password)| (user.as_str().into(), password.reveal().into()));
+            Arc::new(pairs.collect::<HashMap<Text, Text>>())
+        });
+        let gate = Gate::new(config.open.declares);
+        Arc::new_cyclic(|weak| {
+            let api = Api::new(SessionConfig {
+                queries_default_timeout: config.queries_default_timeout,
+                namespace: config.namespace.clone(),
+                timestamping: config.timestamping.enabled,
+                max_drift: config.timestamping.max_drift,
+                ..SessionConfig::new(zid)
+            });
+            let side = match config.mode {
+                WhatAmI::Client => None,
+                WhatAmI::Peer => Some(NodeMode::Peer),
+                WhatAmI::Router => Some(NodeMode::Router),
+            };
+            let side = match side {
+                None => Side::Client(None),
+                Some(mode) => Side::Node(Box::new(NodeSide::new(Node::new(RoutingConfig {
+                    timestamping: config.timestamping.enabled,
+                    drop_future_timestamp: config.timestamping.drop_future,
+                    max_drift: config.timestamping.max_drift,
+                    query_timeout: config.queries_default_timeout,
+                    interest_timeout: config.interests_timeout,
+                    transport_weights: config.transport_weights.clone(),
+                    gossip: GossipConfig {
+                        enabled: config.scouting.gossip.enabled,
+                        multihop: config.scouting.gossip.multihop,
+                        target: config.scouting.gossip.target.mask(),
+                    },
+                    ..RoutingConfig::new(zid, mode)
+                })))),
+            };
+            Shared {
+                birth: Birth::here(),
+                zid,
+                config,
+                runtime,
+                tap,
+                reassembly: Arc::default(),
+                gate,
+                contacts: Contacts::new(zid),
+                users,
+                core: Mutex::new(Core::new(api, side, weak.clone())),
+                finished: Mutex::new(Vec::new()),
+                some_finished: AtomicBool::new(false),
+                congested: AtomicBool::new(false),
+                armed: AtomicU64::new(u64::MAX),
+                timer: Arc::new(Notify::new()),
+                watch: Watch::default(),
+                tasks: Mutex::new(Vec::new()),
+                closed: AtomicBool::new(false),
+                listening: Mutex::new(Vec::new()),
+                locators: Mutex::new(Vec::new()),
+                dials: Arc::default(),
+                me: weak.clone(),
+            }
+        })
+    }
+
+    /// In the process of its birth, and open.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.birth.check()?;
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Runs a command or input on the machines, drains their outputs, and writes what they send.
+    pub(crate) fn with_core<R>(
+        &self,
+        effects: &mut Effects,
+        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+    ) -> R {
+        let now = clock::now();
+        let result = self.turn(self.core.lock(), now, effects, f);
+        self.settle_command(now, effects);
+        result
+    }
+
+    /// Runs a command or input on the machines and drains their outputs; [`Self::settle_command`] follows.
+    #[inline]
+    pub(crate) fn turn<R>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        now: Now,
+        effects: &mut Effects,
+        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+    ) -> R {
+        let _holding = Holding::new();
+        effects.begin(now);
+        let result = f(&mut core, now, effects);
+        core.pump(now, effects);
+        self.finish_dropped(&mut core, now, effects);
+        self.arm(&core);
+        result
+    }
+
+    /// What a command leaves to do when the machines are left.
+    pub(crate) fn settle_command(&self, now: Now, effects: &mut Effects) {
+        self.note(effects);
+        self.handle_events(effects);
+        effects.settle(now.mono);
+    }
+
+    /// Messages of a link. When all that were read together are in, [`Self::settle`] follows.
+    pub(crate) fn deliver(
+        &self,
+        face: FaceId,
+        messages: &mut Vec<(NetworkMessage, Reliability)>,
+        effects: &mut Effects,
+    ) -> Result<(), Option<CloseReason>> {
+        let now = clock::now();
+        let mut result = Ok(());
+        {
+            let mut core = self.core.lock();
+            let _holding = Holding::new();
+            effects.forward();
+            for (message, reliability) in messages.iter_mut() {
+                result = core.handle_message(now, face, message, *reliability, effects);
+                if result.is_err() {
+                    break;
+                }
+            }
+            core.hear(now, effects);
+            effects.hand_over();
+            self.finish_dropped(&mut core, now, effects);
+            self.arm(&core);
+        }
+        messages.clear();
+        result
+    }
+
+    /// Sends on and tells consumers what was delivered.
+    pub(crate) fn settle(&self, effects: &mut Effects) {
+        self.note(effects);
+        self.handle_events(effects);
+        effects.settle(clock::mono());
+    }
+
+    /// What the node said of others. No lock is held.
+    fn handle_events(&self, effects: &mut Effects) {
+        for event in effects.events.drain(..) {
+            match event {
+                Heard::Ready(zid) => self.gate.ready(zid),
+                Heard::Ahead { clock, via, ahead, dropped } => tracing::warn!(
+                    %clock,
+                    via = via.map(tracing::field::display),
+                    ?ahead,
+                    "time stamps of a clock lie in the future: they are {}",
+                    if dropped { "dropped" } else { "replaced" }
+                ),
+                Heard::Of { zid, whatami, locators } => {
+                    if let Some(shared) = self.me.upgrade() {
+                        scouting::discovered(&shared, Via::Gossip, zid, whatami, locators);
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&self, effects: &mut Effects) {
+        if core::mem::take(&mut effects.told) {
+            self.watch.notify();
+        }
+        if core::mem::take(&mut effects.congested) {
+            self.congested.store(true, Ordering::Release);
+        }
+    }
+
+    /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
+    /// holder finishes it before it lets go.
+    pub(crate) fn finish_query(&self, query: QueryId) {
+        if !self.birth.is_here() {
+            return;
+        }
+        if HOLDS_CORE.get() {
+            self.finished.lock().push(query);
+            self.some_finished.store(true, Ordering::Release);
+        } else {
+            let mut effects = Effects::default();
+            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
+        }
+    }
+
+    fn finish_dropped(&self, core: &mut Core, now: Now, effects: &mut Effects) {
+        while self.some_finished.load(Ordering::Acquire) {
+            self.some_finished.store(false, Ordering::Release);
+            let queries = core::mem::take(&mut *self.finished.lock());
+            for query in queries {
+                core.api.finish(now, query);
+                core.pump(now, effects);
+            }
+        }
+    }
+
+    fn arm(&self, core: &Core) {
+        let next = core.poll_timeout().map_or(u64::MAX, micros);
+        // A later deadline than the armed one is found when the timer wakes.
+        if next < self.armed.load(Ordering::Acquire) {
+            self.armed.store(next, Ordering::Release);
+            self.timer.notify_one();
+        }
+    }
+
+    pub(crate) fn handle_timeouts(&self) -> Option<Duration> {
+        let mut effects = Effects::default();
+        self.armed.store(0, Ordering::Release);
+        self.with_core(&mut effects, |core, now, effects| {
+            if core.poll_timeout().is_some_and(|deadline| deadline <= now.mono) {
+                core.handle_timeout(now, effects);
+            }
+        });
+        let core = self.core.lock();
+        let next = core.poll_timeout();
+        self.armed.store(next.map_or(u64::MAX, micros), Ordering::Release);
+        next
+    }
+
+    pub(crate) fn adopt(&self, tasks: impl IntoIterator<Item = AbortHandle>) {
+        let mut all = self.tasks.lock();
+        all.retain(|task| !task.is_finished());
+        all.extend(tasks);
+    }
+
+    /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3).
+    pub(crate) fn admit(&self, remote: &Remote) -> Result<Contact, CloseReason> {
+        let contact = self.contacts.admit(*remote)?;
+        let core = self.core.lock();
+        let Side::Node(side) = &core.side else { return Err(CloseReason::GENERIC) };
+        let live = side.links.values().filter(|link| !link.is_closed());
+        if live.count() >= self.config.unicast.max_sessions {
+            return Err(CloseReason::MAX_SESSIONS);
+        }
+        Ok(contact)
+    }
+
+    pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>, info: &LinkInfo) {
+        let mut effects = Effects::default();
+        effects.told = true;
+        let alone = self.with_core(&mut effects, |core, now, _| {
+            core.connectivity.down(info, link.end());
+            core.past.link(link);
+            match &mut core.side {
+                Side::Client(slot) => {
+                    // A newer link may have taken its place already.
+                    if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+                        *slot = None;
+                        core.api.handle_link_down(now);
+                        return true;
+                    }
+                }
+                Side::Node(side) => {
+                    if side.links.remove(&face).is_some() {
+                        side.node.handle_face_down(now, face);
+                    }
+                }
+            }
+            false
+        });
+        link.tell_end(alone && !self.is_closed());
+        self.gate.gone(link.params.remote.zid);
+    }
+
+    /// After a command of the application: waits where something is over its bound.
+    pub(crate) fn wait_blocking(
+        &self,
+        effects: &mut Effects,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        deferred::put_off(self, effects);
+        let limit = self.config.link.wait_before_close;
+        for wait in effects.waits.drain(..) {
+            match wait {
+                Wait::Link(link, priority) => {
+                    if !link.wait_space_blocking(priority, limit, interrupted) {
+                        return Err(Error::Interrupted);
+                    }
+                }
+                Wait::Samples(queue) => queue.wait_space_blocking(),
+                Wait::Queries(queue) => queue.wait_space_blocking(),
+                Wait::Replies(queue) => queue.wait_space_blocking(),
+                Wait::Misses(queue) => queue.wait_space_blocking(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a link was full not long ago.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.congested.load(Ordering::Acquire)
+    }
+
+    /// The grace of droppable messages: where a link is full they wait a moment (`wait_before_drop`), and
+    /// longer where they would be cut into fragments. A link that stays full is waited for once and then
+    /// left alone, so that one which has stopped costs the others no more than that.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] in a thread that must not wait.
+    pub(crate) fn grace(&self, qos: Qos, body: &PushBody) -> Result<(), Error> {
+        // A forked child must not wait for a lock that its parent may have held; it is told so next.
+        if qos.congestion() != CongestionControl::Drop
+            || !self.congested.load(Ordering::Acquire)
+            || !self.birth.is_here()
+        {
+            return Ok(());
+        }
+        self.congested.store(false, Ordering::Release);
+        let links = self.core.lock().links();
+        for link in links.iter().filter(|link| link.is_congested(qos.priority())) {
+            // Who was waited for in vain is not waited for again.
+            if link.is_weary(qos.priority()) {
+                continue;
+            }
+            if let Err(error) = deferred::refuse() {
+                self.congested.store(true, Ordering::Release);
+                return Err(error);
+            }
+            let fragmented = match body {
+                PushBody::Put(put) => put.payload.len() > usize::from(link.params.batch_size),
+                PushBody::Del(_) => false,
+            };
+            let limit = if fragmented {
+                self.config.link.max_wait_before_drop_fragments
+            } else {
+                self.config.link.wait_before_drop
+            };
+            link.wait_briefly(qos.priority(), limit);
+        }
+        Ok(())
+    }
+
+    /// The wait for what is queued ends when `interrupted` says so.
+    pub(crate) fn shut_down(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) {
+        if !self.birth.is_here() || self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut effects = Effects::default();
+        effects.told = true;
+        let links = self.with_core(&mut effects, |core, now, effects| {
+            core.api.close(now);
+            core.pump(now, effects);
+            let entities: Vec<EntityId> =
+                core.samples.keys().chain(core.queries.keys()).chain(core.matching.keys()).copied().collect();
+            for entity in entities {
+                core.forget(entity, effects);
+            }
+            for (_, replies) in core.gets.drain() {
+                replies.queue.close();
+            }
+            core.advanced.close(effects);
+            core.connectivity.close();
+            core.links()
+        });
+        for link in &links {
+            // The peer answers by closing its end, which may be seen first.
+            link.note_end(LinkEnd::Closed);
+            link.finish(CloseReason::GENERIC);
+        }
+        let end = clock::mono().saturating_add(linger);
+        let mut asked = clock::mono();
+        while links.iter().any(|link| !link.is_flushed()) && clock::mono() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            if clock::mono() - asked > INTERRUPT_PERIOD {
+                if interrupted() {
+                    break;
+                }
+                asked = clock::mono();
+            }
+        }
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+        for link in &links {
+            link.close();
+            if !link.is_group() {
+                // Who reads from it has no time to say so.
+                link.tell_end(false);
+            }
+        }
+        tracing::info!(zid = %self.zid, "session closed");
+        // Where it has listened stays known.
+        for listening in self.listening.lock().iter_mut() {
+            listening.guard = None;
+        }
+        if let Some(tap) = &self.tap {
+            tap.flush();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Nobody can wait any more: what is queued gets one chance.
+        self.shut_down(Duration::ZERO, &mut || false);
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
+const fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
+}

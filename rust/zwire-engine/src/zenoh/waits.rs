@@ -1,0 +1,97 @@
+//! [`BarrierWait`] and [`MatchingWait`]: states of a session that threads and event loops wait for.
+
+use crate::{error::Error, rt::deferred::Waker, zenoh::shared::Shared};
+use std::sync::Arc;
+use zwire_proto::zenoh::session::{BarrierEnd, BarrierId, EntityId};
+
+/// Neighbours that have to answer; see [`Session::barrier`](crate::Session::barrier).
+pub struct BarrierWait {
+    shared: Arc<Shared>,
+    id: BarrierId,
+    listener: Option<u64>,
+}
+
+impl BarrierWait {
+    pub(crate) const fn new(shared: Arc<Shared>, id: BarrierId) -> Self {
+        Self { shared, id, listener: None }
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// See [`Session::barrier`](crate::Session::barrier).
+    #[must_use]
+    pub fn look(&self) -> Option<Result<(), Error>> {
+        let end = self.shared.core.lock().barriers.get(&self.id).copied().flatten()?;
+        Some(match end {
+            BarrierEnd::Passed => Ok(()),
+            BarrierEnd::LinkLost => Err(Error::LinkLost),
+            BarrierEnd::Closed => Err(Error::Closed),
+        })
+    }
+
+    /// Calls `waker` whenever [`Self::look`] may see something new.
+    pub fn listen(&mut self, waker: Waker) {
+        self.listener.get_or_insert_with(|| self.shared.watch.listen(waker));
+    }
+}
+
+impl Drop for BarrierWait {
+    fn drop(&mut self) {
+        // A forked child inherits locks in whatever state they were, and waits for nothing.
+        if !self.shared.birth.is_here() {
+            return;
+        }
+        if let Some(listener) = self.listener {
+            self.shared.watch.forget(listener);
+        }
+        let mut core = self.shared.core.lock();
+        if core.barriers.remove(&self.id) == Some(None) {
+            core.api.forget_barrier(self.id);
+        }
+    }
+}
+
+/// Counterparts that have to come; see [`Session::wait_matching`](crate::Session::wait_matching).
+pub struct MatchingWait {
+    shared: Arc<Shared>,
+    id: EntityId,
+    n: usize,
+    listener: Option<u64>,
+}
+
+impl MatchingWait {
+    pub(crate) const fn new(shared: Arc<Shared>, id: EntityId, n: usize) -> Self {
+        Self { shared, id, n, listener: None }
+    }
+
+    /// Whether they are there, or why they cannot come.
+    ///
+    /// # Errors
+    /// See [`Session::wait_matching`](crate::Session::wait_matching).
+    #[must_use]
+    pub fn look(&self) -> Option<Result<(), Error>> {
+        if self.shared.is_closed() {
+            return Some(Err(Error::Closed));
+        }
+        match self.shared.core.lock().count_matching(self.id) {
+            None => Some(Err(Error::Undeclared { what: "publisher or querier" })),
+            Some(known) => (known >= self.n).then_some(Ok(())),
+        }
+    }
+
+    /// Calls `waker` whenever [`Self::look`] may see something new.
+    pub fn listen(&mut self, waker: Waker) {
+        self.listener.get_or_insert_with(|| self.shared.watch.listen(waker));
+    }
+}
+
+impl Drop for MatchingWait {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener
+            && self.shared.birth.is_here()
+        {
+            self.shared.watch.forget(listener);
+        }
+    }
+}
