@@ -25,6 +25,7 @@ pub use rt::{
     clock, deferred, queue,
     queue::{Queue, RecvError},
     runtime,
+    watch::{Missed, Watch},
 };
 pub use zenoh::{
     advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions, Known},

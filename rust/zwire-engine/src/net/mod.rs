@@ -4,6 +4,7 @@ pub(crate) mod burst;
 pub(crate) mod gather;
 pub mod interfaces;
 pub(crate) mod io;
+pub(crate) mod outbox;
 pub(crate) mod pace;
 pub(crate) mod race;
 pub(crate) mod tap;

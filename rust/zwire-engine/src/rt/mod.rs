@@ -4,4 +4,5 @@ pub mod clock;
 pub mod deferred;
 pub mod queue;
 pub mod runtime;
+pub(crate) mod timer;
 pub(crate) mod watch;

@@ -6,32 +6,42 @@ use core::{
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
+use tokio::sync::Notify;
 
-/// What comes of a wait that did not bring what was waited for.
+/// Reason why a wait ended before its condition held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
+pub enum Missed {
     /// The time was up.
     TimedOut,
     /// The caller's check asked to stop.
     Interrupted,
 }
 
-/// Wakes threads whenever the machines may be in another state. Nobody waiting, it costs one look at a
-/// number.
+/// Wakes threads and tasks whenever a state that they wait for may have changed. Without waiters a notification
+/// costs one atomic load.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub struct Watch {
     waiting: AtomicUsize,
     changes: Mutex<u64>,
     changed: Condvar,
     listeners: Mutex<Listeners>,
 }
 
-/// Who is called at each change.
+/// Wakers that are called at each change.
 #[derive(Default)]
 struct Listeners {
     next: u64,
     all: Vec<(u64, Waker)>,
+}
+
+/// Listener that ends with the wait of a task.
+struct Listening<'a>(&'a Watch, u64);
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.forget(self.1);
+    }
 }
 
 struct Waiting<'a>(&'a AtomicUsize);
@@ -43,7 +53,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Watch {
-    /// Something has changed; no lock of the machines is held.
+    /// Wakes all waiters. The caller holds no lock of the state.
     pub(crate) fn notify(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             *self.changes.lock() += 1;
@@ -72,7 +82,22 @@ impl Watch {
         self.waiting.fetch_sub(before - listeners.all.len(), Ordering::SeqCst);
     }
 
-    /// Looks until there is something to see. `look` takes the locks that it needs.
+    /// As [`Self::wait`], for a task, without a result: whether `look` was true before `end`.
+    pub(crate) async fn until(&self, end: tokio::time::Instant, mut look: impl FnMut() -> bool) -> bool {
+        let changed = Arc::new(Notify::new());
+        let waker = changed.clone();
+        let _listening = Listening(self, self.listen(Arc::new(move || waker.notify_one())));
+        loop {
+            if look() {
+                return true;
+            }
+            if tokio::time::timeout_at(end, changed.notified()).await.is_err() {
+                return look();
+            }
+        }
+    }
+
+    /// Waits until `look` finds something. `look` takes the locks that it needs.
     pub(crate) fn wait<R>(
         &self,
         timeout: Option<Duration>,
@@ -81,7 +106,7 @@ impl Watch {
     ) -> Result<R, Missed> {
         // A time that no clock reaches is no bound.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        // Before the first look: whoever changes something after it sees that somebody waits.
+        // Before the first look, so that a thread which changes the state after it sees the waiter.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = Waiting(&self.waiting);
         let mut next_check = Instant::now() + INTERRUPT_PERIOD;
@@ -110,10 +135,15 @@ impl Watch {
     }
 }
 
+impl core::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn listeners_are_called_until_they_are_forgotten() {

@@ -29,7 +29,7 @@ use std::{
     io,
     sync::{Arc, Weak, atomic::Ordering},
 };
-use tokio::{sync::Notify, task::AbortHandle};
+use tokio::task::AbortHandle;
 use zwire_proto::zenoh::{
     Remote, WhatAmI, ZenohId,
     link::{
@@ -125,7 +125,7 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     let framer = StreamFramer::new(&received);
     io.set_open(params.low_latency);
     let remote = params.remote;
-    let link = Link::new(io, params, tx, &policy, tap)?;
+    let link = Link::new(io, params, tx, &policy, tap, shared.progress.clone())?;
     link.set_guard(Guard::of(&config.intercept, &link, Some(remote.zid)));
     let mut effects = Effects::default();
     let info = Arc::new(LinkInfo::of(&link));
@@ -512,23 +512,6 @@ async fn accept_one(shared: &Weak<Shared>, incoming: Incoming) -> Result<(), Con
     let Some(shared) = shared.upgrade() else { return Ok(()) };
     start_link(&shared, established).map_err(ConnectReason::io)?;
     Ok(())
-}
-
-/// Turns the machines when their deadlines come.
-pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<Notify>) {
-    loop {
-        let Some(strong) = shared.upgrade() else { return };
-        let deadline = strong.handle_timeouts();
-        drop(strong);
-        let notified = wake.notified();
-        match deadline {
-            Some(deadline) => {
-                // Either way the deadlines are read again.
-                let _ = tokio::time::timeout_at(clock::instant(deadline), notified).await;
-            }
-            None => notified.await,
-        }
-    }
 }
 
 /// Whether what the endpoints need is there: certificates and keys that cannot be used are an error of

@@ -107,7 +107,8 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     let now = clock::now();
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
     let policy = driver::link_policy(&shared.config);
-    let link = Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None)?;
+    let link =
+        Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None, shared.progress.clone())?;
     // Whoever is in the group hears the same.
     link.set_guard(Guard::of(&shared.config.intercept, &link, None));
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };

@@ -7,7 +7,7 @@ use crate::{
     rt::{
         clock,
         queue::{Bounds, Overflow, Queue, Weigh},
-        runtime,
+        runtime, timer,
         watch::Missed,
     },
     zenoh::{
@@ -131,7 +131,7 @@ impl Session {
     fn start(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let shared = &self.shared;
         let weak = Arc::downgrade(shared);
-        let timer = shared.runtime.spawn(driver::run_timer(weak.clone(), shared.timer.clone()));
+        let timer = shared.runtime.spawn(timer::run(weak.clone()));
         shared.adopt([timer.abort_handle()]);
         if shared.config.mode == WhatAmI::Client {
             admin::start(shared)?;

@@ -4,7 +4,13 @@ use crate::{
     config::NodeConfig,
     error::Error,
     net::{io::Guard, tap::Tap},
-    rt::{clock, deferred, queue::INTERRUPT_PERIOD, runtime::Birth, watch::Watch},
+    rt::{
+        clock, deferred,
+        queue::INTERRUPT_PERIOD,
+        runtime::Birth,
+        timer::{Timed, Timer},
+        watch::Watch,
+    },
     zenoh::{
         connectivity::{LinkEnd, LinkInfo},
         contacts::{Contact, Contacts},
@@ -17,7 +23,7 @@ use crate::{
 };
 use core::{
     cell::Cell,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -25,7 +31,7 @@ use std::{
     collections::HashMap,
     sync::{Arc, Weak},
 };
-use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zenoh::{
@@ -78,10 +84,10 @@ pub(crate) struct Shared {
     some_finished: AtomicBool,
     /// A lane was full not long ago; spares the look at it otherwise.
     congested: AtomicBool,
-    /// The deadline that the timer task waits for, in microseconds.
-    armed: AtomicU64,
-    pub(crate) timer: Arc<Notify>,
+    timer: Timer,
     pub(crate) watch: Watch,
+    /// Told when a link has written everything, or is dead.
+    pub(crate) progress: Arc<Watch>,
     tasks: Mutex<Vec<AbortHandle>>,
     closed: AtomicBool,
     pub(crate) listening: Mutex<Vec<Listening>>,
@@ -150,9 +156,9 @@ impl Shared {
                 finished: Mutex::new(Vec::new()),
                 some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
-                armed: AtomicU64::new(u64::MAX),
-                timer: Arc::new(Notify::new()),
+                timer: Timer::default(),
                 watch: Watch::default(),
+                progress: Arc::default(),
                 tasks: Mutex::new(Vec::new()),
                 closed: AtomicBool::new(false),
                 listening: Mutex::new(Vec::new()),
@@ -302,26 +308,7 @@ impl Shared {
     }
 
     fn arm(&self, core: &Core) {
-        let next = core.poll_timeout().map_or(u64::MAX, micros);
-        // A later deadline than the armed one is found when the timer wakes.
-        if next < self.armed.load(Ordering::Acquire) {
-            self.armed.store(next, Ordering::Release);
-            self.timer.notify_one();
-        }
-    }
-
-    pub(crate) fn handle_timeouts(&self) -> Option<Duration> {
-        let mut effects = Effects::default();
-        self.armed.store(0, Ordering::Release);
-        self.with_core(&mut effects, |core, now, effects| {
-            if core.poll_timeout().is_some_and(|deadline| deadline <= now.mono) {
-                core.handle_timeout(now, effects);
-            }
-        });
-        let core = self.core.lock();
-        let next = core.poll_timeout();
-        self.armed.store(next.map_or(u64::MAX, micros), Ordering::Release);
-        next
+        self.timer.arm(core.poll_timeout());
     }
 
     pub(crate) fn adopt(&self, tasks: impl IntoIterator<Item = AbortHandle>) {
@@ -465,14 +452,18 @@ impl Shared {
             link.finish(CloseReason::GENERIC);
         }
         let end = clock::mono().saturating_add(linger);
-        let mut asked = clock::mono();
-        while links.iter().any(|link| !link.is_flushed()) && clock::mono() < end {
-            std::thread::sleep(Duration::from_millis(1));
-            if clock::mono() - asked > INTERRUPT_PERIOD {
-                if interrupted() {
-                    break;
+        let written = || links.iter().all(|link| link.is_written()).then_some(());
+        if self.progress.wait(Some(linger), interrupted, written).is_ok() {
+            // Nothing wakes a thread when the peer has acknowledged everything, as QUIC tells: it is asked for.
+            let mut asked = clock::mono();
+            while links.iter().any(|link| !link.is_delivered()) && clock::mono() < end {
+                std::thread::sleep(Duration::from_millis(1));
+                if clock::mono() - asked > INTERRUPT_PERIOD {
+                    if interrupted() {
+                        break;
+                    }
+                    asked = clock::mono();
                 }
-                asked = clock::mono();
             }
         }
         for task in self.tasks.lock().drain(..) {
@@ -496,14 +487,31 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Nobody can wait any more: what is queued gets one chance.
-        self.shut_down(Duration::ZERO, &mut || false);
+impl Timed for Shared {
+    const CATCH_UP: Duration = Duration::ZERO;
+
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
+        let mut effects = Effects::default();
+        self.timer.hold();
+        self.with_core(&mut effects, |core, now, effects| {
+            if core.poll_timeout().is_some_and(|deadline| deadline <= now.mono) {
+                core.handle_timeout(now, effects);
+            }
+        });
+        let core = self.core.lock();
+        let next = core.poll_timeout();
+        self.timer.set(next);
+        Some(next)
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
-const fn micros(duration: Duration) -> u64 {
-    duration.as_micros() as u64
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // No caller is left that could wait: queued messages get one chance to be written.
+        self.shut_down(Duration::ZERO, &mut || false);
+    }
 }

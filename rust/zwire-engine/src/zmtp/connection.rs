@@ -1,7 +1,15 @@
 //! [`Connection`]: one established connection.
 
-use super::{CloseReason, ConnectionConfig, Owner, establish::Established, reader, writer::Writer};
-use crate::rt::{clock, runtime::Birth};
+use super::{
+    CloseReason, ConnectionConfig, Owner,
+    establish::Established,
+    reader,
+    sending::{MessageQueue, Writing, broken},
+};
+use crate::{
+    net::outbox::{self, Outbox},
+    rt::{clock, runtime::Birth, watch::Watch},
+};
 use bytes::{Bytes, BytesMut};
 use core::{
     fmt,
@@ -56,8 +64,11 @@ pub struct Connection {
     local: SocketAddr,
     remote: SocketAddr,
     pub(super) stream: TcpStream,
-    pub(super) writer: Writer,
+    pub(super) outbox: Outbox<MessageQueue>,
     pub(super) received: Received,
+    progress: Arc<Watch>,
+    /// Messages were queued that a caller of [`Self::try_defer`] has to flush.
+    deferred: AtomicBool,
     closed: AtomicBool,
     close_wake: Notify,
     /// The first one counts.
@@ -87,6 +98,8 @@ impl Connection {
         let Established { stream, remote, params, rest } = established;
         let now = clock::now();
         let mut tx = LinkTx::new(&params, config.tx, now);
+        // The task writes messages that wait from before when it starts.
+        let loaded = !waiting.is_empty();
         tx.restore(waiting);
         let rx = LinkRx::new(&params, config.rx, now);
         let connection = Arc::new(Self {
@@ -98,8 +111,10 @@ impl Connection {
             local: stream.local_addr()?,
             remote,
             stream,
-            writer: Writer::new(tx, &config.tx),
+            outbox: Outbox::new(MessageQueue::new(tx, &config.tx), loaded, config.progress.clone()),
             received: Received::default(),
+            progress: config.progress.clone(),
+            deferred: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             close_wake: Notify::new(),
             reason: Mutex::new(None),
@@ -148,23 +163,38 @@ impl Connection {
     /// # Errors
     /// The message, and why it was not taken. After a full queue, [`Owner::writable`] says when to try again.
     pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
-        self.push(message, false)
-    }
-
-    /// As [`Self::try_send`], but leaves the writing to [`Self::flush`], or to the task within a millisecond:
-    /// for one of many connections that are sent something in turns.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_gather(&self, message: Message) -> Result<(), Rejected> {
-        self.push(message, true)
-    }
-
-    fn push(&self, message: Message, gather: bool) -> Result<(), Rejected> {
         if !self.birth.is_here() {
             return Err(Rejected { message, error: PushError::Closed });
         }
-        self.writer.push(self, message, gather)
+        self.push(message)
+    }
+
+    /// As [`Self::try_send`], but makes no system call. With `true` the caller owes [`Self::flush_deferred`] once
+    /// it has released its locks; with `false` another caller owes it already.
+    pub(crate) fn try_defer(&self, message: Message) -> Result<bool, Rejected> {
+        if !self.birth.is_here() {
+            return Err(Rejected { message, error: PushError::Closed });
+        }
+        self.push_deferred(message)?;
+        Ok(!self.deferred.swap(true, Ordering::AcqRel))
+    }
+
+    /// Writes the messages of [`Self::try_defer`].
+    pub(crate) fn flush_deferred(&self, writing: Writing) {
+        self.deferred.store(false, Ordering::Release);
+        if self.birth.is_here() {
+            self.write_deferred(writing);
+        }
+    }
+
+    /// Told when everything is written, when there may be room again, and when the connection is dead.
+    pub(crate) fn progress(&self) -> &Watch {
+        &self.progress
+    }
+
+    /// Has the owner told of room, and [`ConnectionConfig::progress`] with it, when less than half waits.
+    pub(crate) fn want_room(&self) {
+        self.outbox.lock().backlog.want_room();
     }
 
     /// Queues messages until one is rejected, and writes them together: how many were taken, and the one
@@ -174,47 +204,41 @@ impl Connection {
             let rejected = messages.next().map(|message| Rejected { message, error: PushError::Closed });
             return (0, rejected);
         }
-        self.writer.push_many(self, messages)
+        self.push_many(messages)
     }
 
     /// Asks a publisher for the messages whose first frame begins so.
     pub fn subscribe(&self, prefix: Bytes) {
-        self.writer.control(self, |tx| tx.subscribe(prefix));
+        self.control(|tx| tx.subscribe(prefix));
     }
 
     /// Takes a subscription back.
     pub fn cancel(&self, prefix: Bytes) {
-        self.writer.control(self, |tx| tx.cancel(prefix));
+        self.control(|tx| tx.cancel(prefix));
     }
 
     pub(super) fn pong(&self, ping: &Ping) {
-        self.writer.control(self, |tx| tx.pong(ping));
+        self.control(|tx| tx.pong(ping));
     }
 
     /// Writes now what is collected to be written together.
     pub fn flush(&self) {
         if self.birth.is_here() {
-            self.writer.flush(self);
+            self.flush_coalesced();
         }
     }
 
     /// Messages that wait for the network.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.writer.queued()
-    }
-
-    /// Messages and bytes that wait for the network.
-    #[must_use]
-    pub fn waiting(&self) -> (usize, usize) {
-        self.writer.waiting()
+        self.waiting().0
     }
 
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (tx_messages, tx_bytes, tx_writes) = self.writer.stats();
+        let (tx_messages, tx_bytes, tx_writes) = self.sent();
         ConnectionStats {
             tx_bytes,
             tx_messages,
@@ -225,23 +249,11 @@ impl Connection {
         }
     }
 
-    /// Whether everything was given to the system.
-    #[must_use]
-    pub fn is_flushed(&self) -> bool {
-        self.writer.is_flushed()
-    }
-
     /// Waits until everything was given to the system, at most `limit`. Whether it was.
     pub async fn flushed(&self, limit: Duration) -> bool {
-        let end = clock::mono().saturating_add(limit);
         self.flush();
-        while !self.is_flushed() {
-            if self.is_closed() || clock::mono() >= end {
-                return false;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        true
+        let end = clock::instant(clock::mono().saturating_add(limit));
+        self.progress.until(end, || self.is_closed() || self.is_flushed()).await && self.is_flushed()
     }
 
     /// Ends the connection at once; what waits is dropped.
@@ -254,7 +266,7 @@ impl Connection {
             return;
         }
         self.reason.lock().get_or_insert(reason);
-        self.writer.kill();
+        self.outbox.kill();
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.close_wake.notify_waiters();
         }
@@ -295,7 +307,7 @@ impl Fresh {
         let Self { connection, rx, rest } = self;
         runtime.spawn(async move {
             owner.opened(&connection);
-            let writing = tokio::spawn(Writer::run(connection.clone(), owner.clone()));
+            let writing = tokio::spawn(run_outbox(connection.clone(), owner.clone()));
             let reason = reader::run(&connection, rx, rest, &*owner).await;
             connection.end(reason);
             // It ends now that the connection is closed, and says nothing to the owner after `closed`.
@@ -307,6 +319,17 @@ impl Fresh {
             tracing::debug!(remote = %connection.remote, %reason, "connection closed");
             owner.closed(Some(&connection), &reason);
         })
+    }
+}
+
+/// Task that writes what no other thread has written, and tells the owner of room.
+async fn run_outbox(connection: Arc<Connection>, owner: Arc<dyn Owner>) {
+    let on_room = || {
+        connection.progress.notify();
+        owner.writable(&connection);
+    };
+    if let Err(error) = outbox::run(&connection, on_room).await {
+        connection.end(broken(error));
     }
 }
 

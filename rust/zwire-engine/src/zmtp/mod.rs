@@ -10,17 +10,19 @@ mod establish;
 mod listener;
 mod outbound;
 mod reader;
+mod sending;
 mod socket;
-mod writer;
 
 pub use connection::{Connection, ConnectionStats};
 pub use endpoint::InvalidEndpoint;
 pub use listener::Listener;
 pub use outbound::{Outbound, Reconnect, Room};
+pub(crate) use sending::Writing;
 pub use socket::{
     Authenticator, Event, EventKind, MISSED, Received, Socket, SocketError, SocketOptions, Unsent,
 };
 
+use crate::rt::watch::Watch;
 use bytes::Bytes;
 use core::{pin::Pin, time::Duration};
 use std::{io, net::SocketAddr, sync::Arc};
@@ -56,6 +58,9 @@ pub struct ConnectionConfig {
     pub max_handshakes: usize,
     /// Of a listener: see [`MAX_CONNECTIONS`].
     pub max_connections: usize,
+    /// Told when a connection of this configuration has written everything, may have room again, or is dead.
+    /// Copies of the configuration share it.
+    pub progress: Arc<Watch>,
 }
 
 impl ConnectionConfig {
@@ -69,6 +74,7 @@ impl ConnectionConfig {
             handshake_timeout: HANDSHAKE_TIMEOUT,
             max_handshakes: MAX_HANDSHAKES,
             max_connections: MAX_CONNECTIONS,
+            progress: Arc::default(),
         }
     }
 }

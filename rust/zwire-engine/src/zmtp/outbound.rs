@@ -138,16 +138,23 @@ impl Outbound {
         rejected.map_or(Ok(()), Err)
     }
 
-    /// As [`Self::try_send`], but leaves the writing to [`Self::flush`], or to the connection within a
-    /// millisecond.
+    /// As [`Self::try_send`], but makes no system call: a connection that is returned has to be flushed by
+    /// [`Connection::flush_deferred`] once the caller has released its locks.
     ///
     /// # Errors
     /// As there.
-    pub fn try_gather(&self, message: Message) -> Result<(), Rejected> {
-        let Some(connection) = self.connection() else { return self.try_send(message) };
-        match connection.try_gather(message) {
-            Err(Rejected { message, error: PushError::Closed }) => self.try_send(message),
-            result => result,
+    pub(crate) fn try_defer(&self, message: Message) -> Result<Option<Arc<Connection>>, Rejected> {
+        let Some(connection) = self.connection() else { return self.try_send(message).map(|()| None) };
+        match connection.try_defer(message) {
+            Err(Rejected { message, error: PushError::Closed }) => self.try_send(message).map(|()| None),
+            result => result.map(|owes| owes.then_some(connection)),
+        }
+    }
+
+    /// Asks [`ConnectionConfig::progress`] to be told of room.
+    pub(crate) fn want_room(&self) {
+        if let Some(connection) = self.connection() {
+            connection.want_room();
         }
     }
 
@@ -333,7 +340,7 @@ impl Inner {
         if state.over {
             return;
         }
-        let mut waiting = connection.writer.take_messages();
+        let mut waiting = connection.take_messages();
         state.bytes += waiting.iter().map(Message::cost).sum::<usize>();
         waiting.append(&mut state.waiting);
         state.waiting = waiting;

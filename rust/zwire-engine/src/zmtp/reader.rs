@@ -4,7 +4,7 @@
 //! turn it is fills and cuts messages out of. What is left of a frame goes with its connection, in a small
 //! copy, or, for a large frame, in a buffer of its size that is read into directly.
 
-use super::{CloseReason, Connection, Owner, Pause, writer};
+use super::{CloseReason, Connection, Owner, Pause, sending};
 use crate::rt::clock;
 use bytes::{Buf, BufMut, BytesMut};
 use core::{cell::RefCell, sync::atomic::Ordering, time::Duration};
@@ -94,7 +94,7 @@ pub(super) async fn run(
                 }
                 tokio::select! {
                     ready = connection.stream.readable() => if let Err(error) = ready {
-                        return writer::broken(error);
+                        return sending::broken(error);
                     },
                     () = &mut sleep, if armed.is_some() => {
                         armed = None;
@@ -145,7 +145,7 @@ impl Reader<'_> {
                     return Ok(Turn::Idle);
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(writer::broken(e)),
+                Err(e) => return Err(sending::broken(e)),
             }
         }
         self.put_away(scratch);

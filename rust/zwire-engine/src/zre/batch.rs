@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     error::Error,
-    rt::queue::INTERRUPT_PERIOD,
-    zmtp::{Outbound, Room},
+    rt::watch::Missed,
+    zmtp::{Outbound, Room, Writing},
 };
 use bytes::Bytes;
 use core::time::Duration;
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 use zwire_proto::{
     Now, Text,
     zre::{
@@ -25,9 +25,6 @@ use zwire_proto::{
 
 /// Messages under one lock of the node.
 const CHUNK: usize = 64;
-
-/// How often a batch looks whether there is room. The queue of a peer lasts longer than that.
-const LOOK: Duration = Duration::from_micros(500);
 
 /// Where a batch goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +62,7 @@ impl Sent {
 }
 
 impl Core {
-    /// The ways to those whom a batch goes to.
+    /// The connections to the peers of a batch.
     fn ways_of(&self, target: &Target) -> Vec<Arc<Outbound>> {
         let of = |peer: &Uuid| self.ways.get(&self.machine.dealer_of(peer)?).cloned();
         match target {
@@ -98,33 +95,27 @@ impl Node {
         let chunk = CHUNK.min(self.high_water_mark());
         let mut next = contents.next();
         while next.is_some() {
-            let (ways, room) = self.wait_for_room(target, chunk, patience, interrupted)?;
-            let result = self.run(|shared, core, now| {
-                core.gathering = true;
-                let result = (|| {
-                    let mut bytes = 0;
-                    for _ in 0..chunk {
-                        let Some(content) = next.take() else { break };
-                        bytes += content.iter().map(Bytes::len).sum::<usize>();
-                        send_one(shared, core, now, target, content, &mut sent)?;
-                        next = contents.next();
-                        if bytes >= room.bytes {
-                            break;
-                        }
+            let room = self.wait_for_room(target, chunk, patience, interrupted)?;
+            self.run(|shared, core, now| {
+                core.effects.writing = Writing::AtOnce;
+                let mut bytes = 0;
+                for _ in 0..chunk {
+                    let Some(content) = next.take() else { break };
+                    bytes += content.iter().map(Bytes::len).sum::<usize>();
+                    send_one(shared, core, now, target, content, &mut sent)?;
+                    next = contents.next();
+                    if bytes >= room.bytes {
+                        break;
                     }
-                    Ok(())
-                })();
-                core.gathering = false;
-                result
-            });
-            ways.iter().for_each(|way| way.flush());
-            result?;
+                }
+                Ok(())
+            })?;
         }
         Ok(sent)
     }
 
-    /// Waits until so many messages fit into the queues of those whom they are for, `patience` at most; what
-    /// fits then.
+    /// Waits until so many messages fit into the queues of the peers of `target`, `patience` at most. Returns
+    /// what fits then.
     ///
     /// # Errors
     /// The node does not run, or the caller is interrupted.
@@ -134,23 +125,27 @@ impl Node {
         messages: usize,
         patience: Duration,
         interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(Vec<Arc<Outbound>>, Room), Error> {
-        let end = Instant::now() + patience;
-        let mut ask_at = Instant::now() + INTERRUPT_PERIOD;
-        loop {
-            let ways = self.run(|_, core, _| Ok(core.ways_of(target)))?;
-            let room = ways.iter().map(|way| way.room()).fold(Room::MAX, Room::min);
-            let now = Instant::now();
-            if room.messages >= messages && room.bytes > 0 || now >= end {
-                return Ok((ways, room));
+    ) -> Result<Room, Error> {
+        let mut last = Room::MAX;
+        let look = || {
+            let ways = match self.run(|_, core, _| Ok(core.ways_of(target))) {
+                Ok(ways) => ways,
+                Err(error) => return Some(Err(error)),
+            };
+            let room = || ways.iter().map(|way| way.room()).fold(Room::MAX, Room::min);
+            let fits = |room: Room| room.messages >= messages && room.bytes > 0;
+            last = room();
+            if !fits(last) {
+                // Asked for before the second look, so that no notification is missed.
+                ways.iter().for_each(|way| way.want_room());
+                last = room();
             }
-            if now >= ask_at {
-                if interrupted() {
-                    return Err(Error::Interrupted);
-                }
-                ask_at = now + INTERRUPT_PERIOD;
-            }
-            std::thread::sleep(LOOK);
+            fits(last).then_some(Ok(last))
+        };
+        match self.progress().wait(Some(patience), interrupted, look) {
+            Ok(result) => result,
+            Err(Missed::TimedOut) => Ok(last),
+            Err(Missed::Interrupted) => Err(Error::Interrupted),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     beacon::Sender,
+    effects::NodeEffects,
     gossip::Gossip,
     interfaces::{Candidate, Verdict},
     log::Collectors,
@@ -11,8 +12,12 @@ use super::{
 use crate::{
     error::Error,
     net::tcp,
-    rt::{clock, queue::Weigh},
-    zenoh::link::ALONE,
+    rt::{
+        clock,
+        queue::Weigh,
+        timer::{Timed, Timer},
+        watch::Watch,
+    },
     zmtp::{
         CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect,
         Verdict as Judgement,
@@ -23,6 +28,7 @@ use core::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Weak},
@@ -94,11 +100,9 @@ pub(crate) struct Core {
     /// Which connection speaks for an identity: the newest.
     inbound: HashMap<Bytes, Arc<Connection>>,
     pub(crate) listener: Listener,
-    pub(crate) senders: Vec<Sender>,
-    /// The application sends one message after the other: then they are written together.
-    pub(super) gathering: bool,
-    /// When it last had sent something.
-    last_sent: Duration,
+    pub(crate) senders: Vec<Arc<Mutex<Sender>>>,
+    /// Writes that are due once the lock of the node is released.
+    pub(super) effects: NodeEffects,
     /// All interfaces, as last seen.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) gossip: Gossip,
@@ -118,8 +122,7 @@ impl Core {
             inbound: HashMap::new(),
             listener,
             senders: Vec::new(),
-            gathering: false,
-            last_sent: Duration::ZERO,
+            effects: NodeEffects::default(),
             candidates: Vec::new(),
             gossip: Gossip::default(),
             collectors: Collectors::default(),
@@ -134,10 +137,10 @@ impl Core {
         let beacons = self.machine.config().beacon_interval.is_some();
         let mut old = core::mem::take(&mut self.senders);
         for candidate in candidates.iter().filter(|c| beacons && c.verdict == Verdict::Used) {
-            let known = old.iter().position(|sender| sender.candidate == *candidate);
+            let known = old.iter().position(|sender| sender.lock().candidate == *candidate);
             self.senders.push(match known {
                 Some(at) => old.swap_remove(at),
-                None => Sender::new(candidate.clone(), port),
+                None => Arc::new(Mutex::new(Sender::new(candidate.clone(), port))),
             });
         }
         self.candidates = candidates;
@@ -177,16 +180,6 @@ impl Core {
         }
     }
 
-    /// Runs what the application sends. In a loop of such calls each connection would see a message alone,
-    /// and write it alone, because the others come in between.
-    pub(super) fn sending<R>(&mut self, now: Now, f: impl FnOnce(&mut Self) -> R) -> R {
-        self.gathering = now.mono.saturating_sub(self.last_sent) < ALONE;
-        let result = f(self);
-        self.gathering = false;
-        self.last_sent = clock::mono();
-        result
-    }
-
     fn poll_timeout(&self) -> Option<Duration> {
         let leaving = self.leaving.values().map(|leaving| leaving.at);
         leaving.chain(self.machine.poll_timeout()).chain(self.gossip.poll_timeout()).min()
@@ -223,9 +216,10 @@ impl Core {
         }
     }
 
-    /// Whether something waits for a peer that could take it.
-    pub(crate) fn unsent(&self) -> bool {
-        self.collectors.unsent() || self.ways.values().any(unsent)
+    /// Connections to peers and collectors of logs.
+    pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
+        let ways = self.ways.values().filter_map(|way| way.connection());
+        ways.chain(self.collectors.connections()).collect()
     }
 
     /// Whether a connection speaks for its identity.
@@ -256,7 +250,8 @@ fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
 pub(crate) type Full = HashSet<Uuid>;
 
 impl Shared {
-    /// Does what the machine wants, and hands on what it tells. Returns the peers whose queue was full.
+    /// Carries out the actions of the machine and queues its events for the application. Writes are left to the
+    /// effects of the core. Returns the peers whose queue was full.
     pub(crate) fn settle(self: &Arc<Self>, core: &mut Core, now: Now) -> Full {
         let mut full = Full::new();
         let mut failed = Vec::new();
@@ -287,9 +282,9 @@ impl Shared {
             self.events.signal();
         }
         if presence {
-            self.presence.notify_all();
+            core.effects.tell_presence();
         }
-        self.arm(core.poll_timeout());
+        self.timer.arm(core.poll_timeout());
         full
     }
 
@@ -313,15 +308,17 @@ impl Shared {
                 // A dealer that could not be opened has been told so already.
                 let Some(way) = core.ways.get(&dealer) else { return };
                 let Some(message) = Message::of(frames) else { return };
-                let sent = if core.gathering { way.try_gather(message) } else { way.try_send(message) };
-                if sent.is_err() {
-                    core.full += 1;
-                    failed.push((dealer, peer));
+                match way.try_defer(message) {
+                    Ok(connection) => core.effects.flush(connection),
+                    Err(_) => {
+                        core.full += 1;
+                        failed.push((dealer, peer));
+                    }
                 }
             }
             Action::Beacon { interface, datagram } => {
-                if let Some(sender) = core.senders.get_mut(interface) {
-                    sender.send(&datagram);
+                if let Some(sender) = core.senders.get(interface) {
+                    core.effects.send_beacon(sender.clone(), datagram);
                 }
             }
             Action::Resolve { endpoint } => {
@@ -334,7 +331,9 @@ impl Shared {
                 }
             }
             Action::DisconnectLog { endpoint } => core.collectors.disconnect(&endpoint),
-            Action::Log { frame } => core.collectors.send(&frame),
+            Action::Log { frame } => {
+                core.collectors.send(&frame, |connection| core.effects.flush(connection))
+            }
         }
     }
 
@@ -346,7 +345,8 @@ impl Shared {
         server_key: Option<[u8; 32]>,
     ) -> Result<Arc<Outbound>, Error> {
         let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer });
-        let config = connection_config(&self.options, SocketType::Dealer, identity, server_key);
+        let config =
+            connection_config(&self.options, &self.progress, SocketType::Dealer, identity, server_key);
         let endpoint = String::from_utf8_lossy(endpoint);
         Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
     }
@@ -354,7 +354,7 @@ impl Shared {
     /// Tells the machine something, and does what it wants then.
     fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut Core, Now)) {
         let now = clock::now();
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let Some(core) = state.running() else { return };
         f(core, now);
         self.settle(core, now);
@@ -368,11 +368,19 @@ impl Shared {
             }
         });
     }
+}
 
-    /// A deadline may have come. The next one; `None` once the node is stopped.
-    pub(crate) fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
+impl Timed for Shared {
+    const CATCH_UP: Duration = Duration::from_millis(100);
+
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
         let now = clock::now();
-        let mut state = self.state.lock();
+        self.timer.hold();
+        let mut state = self.lock();
         let core = state.running()?;
         if core.poll_timeout().is_some_and(|at| at <= now.mono) {
             core.machine.handle_timeout(now);
@@ -380,16 +388,15 @@ impl Shared {
             core.leave_until(now, now.mono);
             self.settle_gossip(core, now);
         }
-        if core.machine.is_stopped() {
-            core.close();
-            *state = super::node::State::Stopped;
-            self.events.close();
-            self.presence.notify_all();
-            return None;
+        if !core.machine.is_stopped() {
+            let next = core.poll_timeout();
+            self.timer.set(next);
+            return Some(next);
         }
-        let next = core.poll_timeout();
-        self.armed(next);
-        Some(next)
+        // The goodbyes are written when the lock is released, and only then the connections are closed.
+        drop(state);
+        self.stopped();
+        None
     }
 }
 
@@ -411,6 +418,7 @@ async fn resolve(shared: Weak<Shared>, endpoint: Bytes) {
 /// How connections of a node are made.
 pub(crate) fn connection_config(
     options: &NodeOptions,
+    progress: &Arc<Watch>,
     socket_type: SocketType,
     identity: Bytes,
     server_key: Option<[u8; 32]>,
@@ -439,16 +447,9 @@ pub(crate) fn connection_config(
         rx: RxConfig { max_message_size: options.max_message_size, heartbeat },
         handshake_timeout: HANDSHAKE_TIMEOUT,
         max_connections: options.machine.max_peers,
+        progress: progress.clone(),
         ..ConnectionConfig::new(handshake)
     }
-}
-
-/// Whether something waits for somebody who could take it.
-pub(super) fn unsent(way: &Arc<Outbound>) -> bool {
-    way.connection().is_some_and(|connection| {
-        connection.flush();
-        !connection.is_flushed()
-    })
 }
 
 /// The owner of a DEALER. Nothing ever comes back on it (`zre` 3).
@@ -510,7 +511,7 @@ impl Owner for RouterOwner {
     fn opened(&self, connection: &Arc<Connection>) {
         let Some(shared) = self.shared.upgrade() else { return connection.close() };
         let now = clock::now();
-        let mut state = shared.state.lock();
+        let mut state = shared.lock();
         let Some(core) = state.running() else { return connection.close() };
         // Each peer has one connection; whoever has no identity is heard by nobody.
         let identity = connection.peer().identity.clone();
@@ -528,7 +529,7 @@ impl Owner for RouterOwner {
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
         let shared = self.shared.upgrade()?;
         let now = clock::now();
-        let mut state = shared.state.lock();
+        let mut state = shared.lock();
         let core = state.running()?;
         if !core.speaks(connection) {
             inbound.clear();

@@ -69,14 +69,20 @@ impl Gossip {
         }
     }
 
-    /// Sends what is to be sent; what was heard.
-    fn drain(&mut self) -> Vec<Heard> {
+    /// Queues the frames of hub and clients, which `flush` writes once the lock is released. Returns the tuples
+    /// that were heard.
+    fn drain(&mut self, mut flush: impl FnMut(Arc<Connection>)) -> Vec<Heard> {
         let mut heard = Vec::new();
+        let mut send = |connection: &Arc<Connection>, frame| {
+            // A peer that does not read loses the frame: the hub forgets it, and it asks for everything later.
+            if let Ok(true) = connection.try_defer(Message::single(frame)) {
+                flush(connection.clone());
+            }
+        };
         if let Some(hub) = &mut self.hub {
             while let Some((to, frame)) = hub.poll_transmit() {
                 if let Some(connection) = self.connections.get(&to) {
-                    // Who does not read is forgotten by the hub, and asks for everything when it is back.
-                    let _ = connection.try_send(Message::single(frame));
+                    send(connection, frame);
                 }
             }
             heard.extend(core::iter::from_fn(|| hub.poll_event()));
@@ -86,7 +92,7 @@ impl Gossip {
             while let Some(frame) = client.poll_transmit() {
                 // Only what is said while the connection is open counts; the client begins anew with the next.
                 if let Some(connection) = way.outbound.connection() {
-                    let _ = connection.try_send(Message::single(frame));
+                    send(&connection, frame);
                 }
             }
             heard.extend(core::iter::from_fn(|| client.poll_event()));
@@ -163,14 +169,15 @@ impl Shared {
     /// Changes what a node knows by gossip, and acts on what came of it.
     fn with_gossip(self: &Arc<Self>, f: impl FnOnce(&mut Gossip, Now)) {
         let now = clock::now();
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let Some(core) = state.running() else { return };
         f(&mut core.gossip, now);
         self.settle_gossip(core, now);
     }
 
     pub(crate) fn settle_gossip(self: &Arc<Self>, core: &mut Core, now: Now) {
-        for heard in core.gossip.drain() {
+        let Core { gossip, effects, .. } = core;
+        for heard in gossip.drain(|connection| effects.flush(Some(connection))) {
             if let Some(Tuple { uuid, endpoint, public_key }) = heard.node() {
                 core.machine.handle_found(now, uuid, endpoint, public_key);
             }

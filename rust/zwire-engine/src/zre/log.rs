@@ -2,10 +2,7 @@
 //!
 //! A collector is a SUB that listens and wants everything; a sender is a PUB that connects to each collector.
 
-use super::{
-    core::unsent,
-    interfaces::{self, Purpose, Verdict},
-};
+use super::interfaces::{self, Purpose, Verdict};
 use crate::{
     error::Error,
     rt::{
@@ -13,7 +10,7 @@ use crate::{
         queue::{Bounds, Overflow, Queue, Weigh},
         runtime::{self, Birth},
     },
-    zmtp::{CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect},
+    zmtp::{CloseReason, Connection, ConnectionConfig, Listener, Outbound, Owner, Pause, Reconnect, Writing},
 };
 use bytes::Bytes;
 use core::time::Duration;
@@ -268,16 +265,17 @@ impl Collectors {
         }
     }
 
-    /// Publishes a frame. What a collector does not take in time it misses, as of any PUB.
-    pub(crate) fn send(&self, frame: &Bytes) {
+    /// Publishes a frame; `flush` gets the connections that are to be written. As with any PUB, a collector that
+    /// does not take the frame in time misses it.
+    pub(crate) fn send(&self, frame: &Bytes, mut flush: impl FnMut(Option<Arc<Connection>>)) {
         for way in self.0.values().filter(|way| way.owner.wants(frame)) {
-            let _ = way.outbound.try_send(Message::single(frame.clone()));
+            flush(way.outbound.try_defer(Message::single(frame.clone())).ok().flatten());
         }
     }
 
-    /// Whether something waits for a collector that could take it.
-    pub(crate) fn unsent(&self) -> bool {
-        self.0.values().any(|way| unsent(&way.outbound))
+    /// The connections to collectors.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
+        self.0.values().filter_map(|way| way.outbound.connection())
     }
 
     pub(crate) fn close(&mut self) {
@@ -328,7 +326,9 @@ impl LogSender {
         let time = time.unwrap_or_else(|| clock::now().wall);
         let log = Log { level, ..Log::info(event, self.node, peer, time, data) };
         let frame = log.encode().map_err(NodeError::from)?;
-        self.collectors.lock().send(&frame);
+        let mut flush = Vec::new();
+        self.collectors.lock().send(&frame, |connection| flush.extend(connection));
+        flush.iter().for_each(|connection| connection.flush_deferred(Writing::Alone));
         Ok(())
     }
 
@@ -337,9 +337,14 @@ impl LogSender {
         if !self.birth.is_here() {
             return;
         }
+        let connections: Vec<_> = self.collectors.lock().connections().collect();
         let end = clock::mono().saturating_add(limit);
-        while self.collectors.lock().unsent() && clock::mono() < end {
-            std::thread::sleep(Duration::from_millis(1));
+        for connection in &connections {
+            connection.flush();
+            let left = end.saturating_sub(clock::mono());
+            let written = || (connection.is_closed() || connection.is_flushed()).then_some(());
+            // Lines that are not written by then are given up.
+            let _ = connection.progress().wait(Some(left), &mut || false, written);
         }
         self.collectors.lock().close();
     }

@@ -6,8 +6,9 @@
 //! | `batch` | many messages at once |
 //! | `beacon` | datagrams of discovery |
 //! | `core` | the machine and all that it has opened, behind one lock |
+//! | `effects` | writes that are due once the lock of a node is released |
 //! | `node` | the handle of the application |
-//! | `tasks` | what runs by itself: receiving, timers, the look at the interfaces |
+//! | `tasks` | the tasks of a node: receiving beacons, following the interfaces |
 //! | `gossip` | clients and hub of zgossip |
 //! | `log` | ZRE/LOG: collector and sender |
 //!
@@ -16,6 +17,7 @@
 mod batch;
 mod beacon;
 mod core;
+mod effects;
 mod gossip;
 mod log;
 mod node;

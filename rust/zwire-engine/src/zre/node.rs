@@ -4,28 +4,32 @@ use super::{
     batch::Target,
     beacon::Sender,
     core::{Core, NodeEvent, RouterOwner, connection_config},
+    effects::NodeGuard,
     interfaces::{self, Candidate, Purpose, Selector, Verdict},
     options::{self, NodeOptions},
     tasks,
 };
 use crate::{
     error::Error,
+    net::outbox::ALONE,
     rt::{
         clock,
-        queue::{INTERRUPT_PERIOD, Queue},
+        queue::Queue,
         runtime::{self, Birth},
+        timer::{self, Timer},
+        watch::{Missed, Watch},
     },
-    zmtp::Listener,
+    zmtp::{Listener, Writing},
 };
 use bytes::Bytes;
 use core::{
     net::Ipv4Addr,
-    sync::atomic::{AtomicU16, Ordering},
+    sync::atomic::{AtomicU16, AtomicU64, Ordering},
     time::Duration,
 };
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{io, sync::Arc, time::Instant};
-use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+use parking_lot::Mutex;
+use std::{io, sync::Arc};
+use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zmtp::wire::SocketType,
@@ -100,29 +104,50 @@ pub(crate) struct Shared {
     pub(crate) options: NodeOptions,
     pub(crate) events: Arc<Queue<NodeEvent>>,
     pub(crate) state: Mutex<State>,
-    /// Told whenever who is there, or in a group, changes.
-    pub(crate) presence: Condvar,
-    wake: Arc<Notify>,
-    /// What the timer is set to.
-    armed: Mutex<Option<Duration>>,
+    /// Told when peers come, leave, or change their groups, and when the node has stopped.
+    presence: Watch,
+    /// Told when a connection has written everything, may have room again, or is dead.
+    pub(super) progress: Arc<Watch>,
+    /// End of the last send of the application, in nanoseconds of the monotonic clock.
+    last_sent: AtomicU64,
+    pub(crate) timer: Timer,
     deaf: Mutex<Option<String>>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Shared {
-    /// The machine wants to be called at that time.
-    pub(crate) fn arm(&self, at: Option<Duration>) {
-        let mut armed = self.armed.lock();
-        // A later deadline is found when the earlier one comes.
-        if at.is_some() && armed.is_none_or(|before| at < Some(before)) {
-            *armed = at;
-            self.wake.notify_one();
-        }
+    /// Takes the lock of the node. When the guard is dropped, the writes that are due are done.
+    pub(crate) fn lock(&self) -> NodeGuard<'_> {
+        NodeGuard::new(self.state.lock(), &self.presence)
     }
 
-    /// The timer is set to that.
-    pub(crate) fn armed(&self, at: Option<Duration>) {
-        *self.armed.lock() = at;
+    /// Closes everything after the goodbyes.
+    pub(crate) fn stopped(&self) {
+        let mut state = self.state.lock();
+        if let State::Running(core) = &mut *state {
+            core.close();
+        }
+        *state = State::Stopped;
+        drop(state);
+        self.events.close();
+        self.presence.notify();
+    }
+
+    /// Whether the application sends in a loop. Each connection would see a message alone, and write it alone,
+    /// because those to other connections come in between.
+    fn sends_in_a_loop(&self, now: Now) -> bool {
+        let last = Duration::from_nanos(self.last_sent.load(Ordering::Relaxed));
+        now.mono.saturating_sub(last) < ALONE
+    }
+
+    /// Notes the end of a send, its writes included.
+    fn note_sent(&self) {
+        let now = u64::try_from(clock::mono().as_nanos()).unwrap_or(u64::MAX);
+        self.last_sent.store(now, Ordering::Relaxed);
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(*self.state.lock(), State::Running(_))
     }
 
     pub(crate) fn set_deaf(&self, why: Option<String>) {
@@ -131,7 +156,7 @@ impl Shared {
 
     pub(crate) fn look_at_interfaces(self: &Arc<Self>, candidates: Vec<Candidate>) {
         let now = clock::now();
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let Some(core) = state.running() else { return };
         core.look_at_interfaces(now, candidates, self.options.beacon_port);
         self.settle(core, now);
@@ -183,9 +208,10 @@ impl Node {
                 events: Queue::new(options.events),
                 options,
                 state: Mutex::new(State::Idle { groups: Vec::new(), headers }),
-                presence: Condvar::new(),
-                wake: Arc::default(),
-                armed: Mutex::default(),
+                presence: Watch::default(),
+                progress: Arc::default(),
+                last_sent: AtomicU64::new(0),
+                timer: Timer::default(),
                 deaf: Mutex::default(),
                 tasks: Mutex::default(),
             }),
@@ -286,7 +312,7 @@ impl Node {
         *state = State::Running(Box::new(core));
         drop(state);
         let weak = || Arc::downgrade(shared);
-        spawn(Box::pin(tasks::run_timer(weak(), shared.wake.clone())));
+        spawn(Box::pin(timer::run(weak())));
         if beacons {
             spawn(Box::pin(tasks::run_beacons(weak(), options.beacon_port)));
             spawn(Box::pin(tasks::run_interfaces(weak(), selectors)));
@@ -306,7 +332,8 @@ impl Node {
             false => start,
         };
         let host = bind.unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let config = connection_config(options, SocketType::Router, Bytes::new(), None);
+        let config =
+            connection_config(options, &self.shared.progress, SocketType::Router, Bytes::new(), None);
         let mut last = None;
         for port in (first..=end).chain(start..first) {
             let owner = Arc::new(RouterOwner { shared: Arc::downgrade(&self.shared) });
@@ -334,7 +361,7 @@ impl Node {
     /// Whether it has started and not stopped.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.shared.birth.is_here() && matches!(*self.shared.state.lock(), State::Running(_))
+        self.shared.birth.is_here() && self.shared.is_running()
     }
 
     /// Leaves the network: what is queued may go out for `linger`, then peers hear a goodbye, and everything
@@ -343,32 +370,19 @@ impl Node {
     /// # Errors
     /// In a forked child.
     pub fn stop(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
-        let end = Instant::now() + linger;
-        loop {
-            let mut state = self.state()?;
-            let unsent = match &mut *state {
-                State::Running(core) => core.unsent(),
-                State::Idle { .. } | State::Stopped => false,
-            };
-            if !unsent || Instant::now() >= end || interrupted() {
-                break;
-            }
-            let _ = self.shared.presence.wait_for(&mut state, FLUSH_PERIOD);
-        }
+        let shared = &self.shared;
+        let connections = self.state()?.running().map(|core| core.connections()).unwrap_or_default();
+        connections.iter().for_each(|connection| connection.flush());
+        let written = || connections.iter().all(|c| c.is_closed() || c.is_flushed()).then_some(());
+        // Messages that are not written by the end of the linger are given up.
+        let _ = shared.progress.wait(Some(linger), interrupted, written);
         self.begin_stop()?;
-        let end = Instant::now() + STOP_LIMIT;
-        let mut state = self.shared.state.lock();
-        while matches!(*state, State::Running(_)) && Instant::now() < end {
-            let _ = self.shared.presence.wait_for(&mut state, FLUSH_PERIOD);
-        }
-        if let State::Running(core) = &mut *state {
+        let stopped = || (!shared.is_running()).then_some(());
+        if shared.presence.wait(Some(STOP_LIMIT), &mut || false, stopped).is_err() {
             // The tasks had no chance to run: the interpreter ends, or the machine stands still.
-            core.close();
-            *state = State::Stopped;
-            self.shared.events.close();
+            shared.stopped();
         }
-        drop(state);
-        self.shared.end_tasks();
+        shared.end_tasks();
         Ok(())
     }
 
@@ -464,9 +478,8 @@ impl Node {
         if !patience.is_zero() {
             self.wait_for_room(&Target::Peer(*peer), 1, patience, interrupted)?;
         }
-        self.run(|shared, core, now| {
-            let (outcome, full) = core
-                .sending(now, |core| (core.machine.whisper(now, peer, content), shared.settle(core, now)));
+        self.run_sending(|shared, core, now| {
+            let (outcome, full) = (core.machine.whisper(now, peer, content), shared.settle(core, now));
             match delivery(outcome)? {
                 Delivery::Queued if full.contains(peer) => Ok(Delivery::Full),
                 delivery => Ok(delivery),
@@ -490,9 +503,8 @@ impl Node {
         if !patience.is_zero() {
             self.wait_for_room(&Target::Group(group.clone()), 1, patience, interrupted)?;
         }
-        self.run(|shared, core, now| {
-            let (shouted, full) = core
-                .sending(now, |core| (core.machine.shout(now, &group, content), shared.settle(core, now)));
+        self.run_sending(|shared, core, now| {
+            let (shouted, full) = (core.machine.shout(now, &group, content), shared.settle(core, now));
             let mut shouted = shouted?;
             full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
             Ok(shouted)
@@ -557,29 +569,21 @@ impl Node {
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Uuid>, Error> {
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut state = self.state()?;
-        loop {
-            let core = state.running().ok_or(Error::Closed)?;
+        self.shared.birth.check()?;
+        let look = || {
+            let mut state = self.shared.lock();
+            let Some(core) = state.running() else { return Some(Err(Error::Closed)) };
             let peers: Vec<Uuid> = match group {
                 Some(group) => core.machine.peers_of(group).collect(),
                 None => core.machine.peers().collect(),
             };
-            if peers.len() >= count {
-                return Ok(peers);
-            }
-            let now = Instant::now();
-            if end.is_some_and(|end| now >= end) {
-                let after = timeout.unwrap_or_default();
-                return Err(Error::TimedOut { what: "waiting for peers", after });
-            }
-            let slice = end.map_or(INTERRUPT_PERIOD, |end| (end - now).min(INTERRUPT_PERIOD));
-            if self.shared.presence.wait_for(&mut state, slice).timed_out() {
-                drop(state);
-                if interrupted() {
-                    return Err(Error::Interrupted);
-                }
-                state = self.state()?;
+            (peers.len() >= count).then_some(Ok(peers))
+        };
+        match self.shared.presence.wait(timeout, interrupted, look) {
+            Ok(result) => result,
+            Err(Missed::Interrupted) => Err(Error::Interrupted),
+            Err(Missed::TimedOut) => {
+                Err(Error::TimedOut { what: "waiting for peers", after: timeout.unwrap_or_default() })
             }
         }
     }
@@ -631,11 +635,14 @@ impl Node {
     pub fn doctor(&self) -> Result<Doctor, Error> {
         let deaf = self.shared.deaf.lock().clone();
         self.run(|_, core, _| {
-            let report = |sender: &Sender| SenderReport {
-                candidate: sender.candidate.clone(),
-                sent: sender.sent,
-                failed: sender.failed,
-                error: sender.error.clone(),
+            let report = |sender: &Arc<Mutex<Sender>>| {
+                let sender = sender.lock();
+                SenderReport {
+                    candidate: sender.candidate.clone(),
+                    sent: sender.sent,
+                    failed: sender.failed,
+                    error: sender.error.clone(),
+                }
             };
             let senders = core.senders.iter().map(report).collect();
             let ignored = core.machine.ignored().to_vec();
@@ -643,9 +650,29 @@ impl Node {
         })
     }
 
-    fn state(&self) -> Result<MutexGuard<'_, State>, Error> {
+    fn state(&self) -> Result<NodeGuard<'_>, Error> {
         self.shared.birth.check()?;
-        Ok(self.shared.state.lock())
+        Ok(self.shared.lock())
+    }
+
+    /// Runs a send of the application; messages of a loop of sends are coalesced.
+    fn run_sending<R>(
+        &self,
+        f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let result = self.run(|shared, core, now| {
+            if shared.sends_in_a_loop(now) {
+                core.effects.writing = Writing::Gather;
+            }
+            f(shared, core, now)
+        });
+        self.shared.note_sent();
+        result
+    }
+
+    /// The watch that is told when a peer's queue may have room.
+    pub(super) fn progress(&self) -> &Watch {
+        &self.shared.progress
     }
 
     /// Most messages that wait for one peer.
@@ -666,9 +693,6 @@ impl Node {
     }
 }
 
-/// How often a stop looks whether everything is sent.
-const FLUSH_PERIOD: Duration = Duration::from_millis(5);
-
 /// How long a stop waits for the goodbyes, which take 75 ms.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
@@ -677,13 +701,11 @@ impl Drop for Node {
         if self.begin_stop().is_err() {
             return;
         }
-        // The goodbyes are said without us: the timer is held by this task until they are.
+        // The node says its goodbyes in the background; this task keeps it alive until then.
         let shared = self.shared.clone();
         self.shared.runtime.spawn(async move {
             let end = tokio::time::Instant::now() + STOP_LIMIT;
-            while matches!(*shared.state.lock(), State::Running(_)) && tokio::time::Instant::now() < end {
-                tokio::time::sleep(FLUSH_PERIOD).await;
-            }
+            shared.presence.until(end, || !shared.is_running()).await;
         });
     }
 }

@@ -5,9 +5,8 @@ use super::{
     interfaces::{self, Purpose, Selector},
     node::Shared,
 };
-use crate::rt::clock;
 use core::{pin::Pin, time::Duration};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// How often the interfaces are looked at. Telling a change at once would need another way on each system.
 const LOOK: Duration = Duration::from_secs(2);
@@ -15,36 +14,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long until a port that another program has is tried again.
 const REBIND: Duration = Duration::from_secs(5);
 
-/// A timer that comes so late tells that the process was stopped, or that the machine slept.
-const LATE: Duration = Duration::from_secs(1);
-
-/// How long it takes to hear what peers have said in that time.
-const CATCH_UP: Duration = Duration::from_millis(100);
-
 /// One of them.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Turns the machine when its deadlines come.
-pub(crate) async fn run_timer(shared: Weak<Shared>, wake: Arc<tokio::sync::Notify>) {
-    loop {
-        let Some(strong) = shared.upgrade() else { return };
-        let Some(deadline) = strong.handle_timeouts() else { return };
-        drop(strong);
-        let notified = wake.notified();
-        match deadline {
-            Some(deadline) => {
-                let deadline = clock::instant(deadline);
-                // Either way the deadlines are read again.
-                let _ = tokio::time::timeout_at(deadline, notified).await;
-                // Nobody was silent: it was us who did not listen.
-                if deadline.elapsed() > LATE {
-                    tokio::time::sleep(CATCH_UP).await;
-                }
-            }
-            None => notified.await,
-        }
-    }
-}
 
 /// Hears beacons. A port that cannot be had costs a warning and the beacons of others, nothing more.
 pub(crate) async fn run_beacons(shared: Weak<Shared>, port: u16) {

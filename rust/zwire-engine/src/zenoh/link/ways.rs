@@ -1,15 +1,15 @@
-//! Links whose batches leave by several [ways](Ways): what cannot leave by one of them stays with it, and the
-//! others go on. A thread that publishes may write also while a way is full, by the others.
+//! Links whose batches leave by several [ways](Ways): batches that one way cannot take stay with it, and the
+//! others go on. A thread that publishes may write by the others while one way is full.
 
-use super::{Link, Tx, WRITE_BYTES};
+use super::{Link, backlog::LinkBacklog};
 use crate::{
-    net::io::{DATAGRAMS, Ways},
+    net::{
+        io::{DATAGRAMS, Ways},
+        outbox::{WRITE_BYTES, Written},
+    },
     rt::clock,
-    zenoh::connectivity::LinkEnd,
 };
 use bytes::Bytes;
-use core::sync::atomic::Ordering;
-use parking_lot::MutexGuard;
 use std::{collections::VecDeque, io};
 use zwire_proto::zenoh::{
     Priority,
@@ -17,21 +17,18 @@ use zwire_proto::zenoh::{
 };
 
 /// The ways of one link.
-pub(super) struct Outlets {
+pub(crate) struct Outlets {
     pub(super) by_priority: bool,
     /// Best-effort messages have a sender of their own, with smaller batches.
     pub(super) best_effort: Option<LinkTx>,
-    /// Taken from the senders, not yet written. `None` while somebody writes.
+    /// Taken from the senders, not yet written. `None` while a thread writes.
     queues: Option<Queues>,
     /// Bit n: way n has not taken all that it was given.
     full: u16,
-    /// Nobody is writing; the task will, when a way that was full has room.
-    pub(super) waiting: bool,
-    /// A way has room, and somebody was writing when that was known.
-    pub(super) again: bool,
 }
 
-type Queues = Box<[VecDeque<Bytes>; DATAGRAMS + 1]>;
+/// Batches for each way.
+pub(crate) type Queues = Box<[VecDeque<Bytes>; DATAGRAMS + 1]>;
 
 impl Outlets {
     /// `sender` makes a sender for such a link.
@@ -40,17 +37,16 @@ impl Outlets {
             let params = LinkParams { batch_size, streamed: false, ..params.clone() };
             sender(&params).with_separate_lanes()
         });
-        Self {
-            by_priority: ways.by_priority,
-            best_effort,
-            queues: Some(Box::default()),
-            full: 0,
-            waiting: false,
-            again: false,
-        }
+        Self { by_priority: ways.by_priority, best_effort, queues: Some(Box::default()), full: 0 }
     }
 
-    /// Whether nothing waits here.
+    /// Gives back batches with what was not written.
+    pub(super) fn put_back(&mut self, queues: Queues, full: u16) {
+        self.queues = Some(queues);
+        self.full = full;
+    }
+
+    /// Whether all ways are empty and have room.
     pub(super) fn is_empty(&self) -> bool {
         self.full == 0 && self.queues.as_ref().is_some_and(|queues| queues.iter().all(VecDeque::is_empty))
     }
@@ -96,55 +92,19 @@ impl Outlets {
 }
 
 impl Link {
-    /// As `write_out`, by several ways: until each has taken all there is for it, or is full.
-    pub(super) fn write_ways<'a>(&'a self, mut tx: MutexGuard<'a, Tx>, rounds: usize) {
-        tx.busy = true;
-        tx.flush_at = None;
-        let mut left = rounds;
-        loop {
-            self.refill_ways(&mut tx);
-            let Some(outlets) = &mut tx.outlets else { return };
-            (outlets.waiting, outlets.again) = (false, false);
-            if outlets.is_empty() {
-                tx.busy = false;
-                tx.handed_over = false;
-                tx.pace.idle();
-                return;
-            }
-            let (full, Some(mut queues)) = (outlets.full, outlets.queues.take()) else { return };
-            drop(tx);
-            let (written, result) = self.write_queues(&mut queues, full);
-            tx = self.tx.lock();
-            let now = clock::mono();
-            let full = result.as_ref().copied().unwrap_or_default();
-            if let Some(room) = tx.pace.wrote(now, written, full != 0) {
-                self.io.set_room(room);
-            }
-            let Tx { machine, outlets: Some(outlets), .. } = &mut *tx else { return };
-            outlets.queues = Some(queues);
-            outlets.full = full;
-            if let Err(error) = result {
-                self.note_end(LinkEnd::of(&error));
-                tx.dead = true;
-                tx.busy = false;
-                drop(tx);
-                self.close();
-                return;
-            }
-            left = left.saturating_sub(1);
-            if left == 0 || (full != 0 && !outlets.again && !outlets.can_go_on(machine)) {
-                outlets.waiting = true;
-                break;
-            }
+    /// Batches for the ways that have room; `None`: nothing is left to write on any.
+    pub(super) fn take_ways(&self, backlog: &mut LinkBacklog) -> Option<(Queues, u16)> {
+        self.refill_ways(backlog);
+        let outlets = backlog.outlets.as_mut()?;
+        if outlets.is_empty() {
+            return None;
         }
-        tx.handed_over = true;
-        drop(tx);
-        self.tx_wake.notify_one();
+        outlets.queues.take().map(|queues| (queues, outlets.full))
     }
 
-    fn refill_ways(&self, tx: &mut Tx) {
-        let most = tx.pace.chunk(WRITE_BYTES);
-        let Tx { machine, outlets: Some(outlets), .. } = &mut *tx else { return };
+    fn refill_ways(&self, backlog: &mut LinkBacklog) {
+        let most = backlog.pace.chunk(WRITE_BYTES);
+        let LinkBacklog { machine, outlets: Some(outlets), .. } = &mut *backlog else { return };
         let tap = |parts: &[Bytes]| {
             if let Some(tap) = self.tap.as_ref().filter(|_| !parts.is_empty()) {
                 tap.sent(parts);
@@ -152,7 +112,7 @@ impl Link {
         };
         outlets.refill(machine, most, tap);
         let datagrams = outlets.best_effort.as_ref().map_or(0, LinkTx::ready_lanes);
-        // Who reads CLOSE ends the link, whatever else is still on other ways.
+        // The peer ends the link when it reads CLOSE, whatever is still on other ways: CLOSE leaves last.
         if outlets.is_empty() && datagrams == 0 {
             let mut parts = Vec::new();
             if machine.poll_close(clock::now(), &mut parts) > 0 {
@@ -164,34 +124,33 @@ impl Link {
                 }
             }
         }
-        self.tell_waiting(tx);
+        self.tell_waiting(backlog);
     }
 
-    /// Writes what the ways take: how many bytes, and a bit for each that is full, as `before` has of the
-    /// last time.
-    fn write_queues(&self, queues: &mut Queues, before: u16) -> (usize, io::Result<u16>) {
-        let (mut total, mut full) = (0, 0);
+    /// Writes as much as the ways accept: a bit for each that is full, as `before` has of the round before.
+    pub(super) fn write_queues(
+        &self,
+        queues: &mut Queues,
+        before: u16,
+        total: &mut Written,
+    ) -> io::Result<u16> {
+        let mut full = 0;
         for (way, queue) in queues.iter_mut().enumerate() {
             // A way may hold something itself.
             if queue.is_empty() && before >> way & 1 == 0 {
                 continue;
             }
-            let mut written = 0;
-            let result = self.io.try_write_at(way, queue, |bytes| {
-                written += bytes;
-                self.stats.tx_writes.fetch_add(1, Ordering::Relaxed);
-                self.stats.tx_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            });
-            if written > 0 {
-                total += written;
+            let before = total.bytes;
+            let result = self.io.try_write_at(way, queue, |bytes| total.count(bytes));
+            if total.bytes > before {
                 self.note_progress(way.min(Priority::COUNT - 1), clock::mono());
             }
             match result {
                 Ok(true) => {}
                 Ok(false) => full |= 1 << way,
-                Err(error) => return (total, Err(error)),
+                Err(error) => return Err(error),
             }
         }
-        (total, Ok(full))
+        Ok(full)
     }
 }

@@ -20,6 +20,7 @@ use crate::{
         clock,
         queue::{Bounds, Overflow, Queue, RecvError, Weigh},
         runtime::{self, Birth},
+        watch::Missed,
     },
 };
 use bytes::Bytes;
@@ -45,9 +46,6 @@ use zwire_proto::zmtp::{
 
 /// Events that are kept until somebody asks for them.
 const MAX_EVENTS: usize = 1000;
-
-/// How often a closing socket looks whether all is written.
-const LINGER_STEP: Duration = Duration::from_millis(1);
 
 /// What a socket was asked that it cannot do, or could not.
 #[derive(Clone, Debug, ThisError)]
@@ -475,15 +473,13 @@ impl Socket {
             return Ok(());
         }
         shared.room.change();
-        let end = linger.map(|linger| clock::mono().saturating_add(linger));
         let mut result = Ok(());
         shared.connections().iter().for_each(|connection| connection.flush());
-        while !shared.is_flushed() && end.is_none_or(|end| clock::mono() < end) {
-            if interrupted() {
-                result = Err(Error::Interrupted.into());
-                break;
-            }
-            std::thread::sleep(LINGER_STEP);
+        let progress = &shared.options.connection.progress;
+        if progress.wait(linger, interrupted, || shared.is_flushed().then_some(()))
+            == Err(Missed::Interrupted)
+        {
+            result = Err(Error::Interrupted.into());
         }
         shared.shut_down();
         result

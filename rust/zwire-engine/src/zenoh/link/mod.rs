@@ -1,0 +1,466 @@
+//! [`Link`]: one established connection, its sender and its receiver.
+//!
+//! Messages are queued in the lanes of a [`LinkBacklog`], each with a bound, and leave by the [`Outbox`] that
+//! connections of every protocol have.
+
+mod backlog;
+mod space;
+mod ways;
+
+use crate::{
+    net::{
+        burst::Moment,
+        io::{Ends, Io},
+        outbox::{self, ALONE, Backlog, FLUSH_BYTES, Outbox, Sending},
+        pace::Pace,
+        tap::TappedConnection,
+    },
+    rt::{clock, watch::Watch},
+    zenoh::{connectivity::LinkEnd, intercept::Guard},
+};
+use backlog::LinkBacklog;
+use core::{
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+use parking_lot::Condvar;
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
+use tokio::sync::Notify;
+use ways::Outlets;
+use zwire_proto::zenoh::{
+    CongestionControl, Priority, Reliability,
+    intercept::Egress,
+    link::{LinkParams, LinkTx, TxConfig},
+    wire::{CloseReason, NetworkMessage},
+};
+
+/// How urgent a pushed message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Write now.
+    Now,
+    /// Write now if it is alone, else collect.
+    Batch,
+    /// Collect; something else follows.
+    Later,
+}
+
+/// What happened to a pushed message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is queued.
+    Queued,
+    /// It is queued behind others, and whoever sees to those sees to it: nothing is left to do.
+    Gathered,
+    /// The policy of the node is against it. Nothing is queued.
+    Refused,
+    /// It is queued, and its lane is over the bound: wait before the next.
+    Over,
+    /// It is queued, and its lane is full now. What may be dropped would be next.
+    Full,
+    /// It was dropped, its lane was full.
+    Dropped,
+}
+
+/// Counters of one link.
+#[derive(Debug, Default)]
+pub struct LinkStats {
+    /// Bytes written.
+    pub tx_bytes: AtomicU64,
+    /// Network messages queued, by lane.
+    pub tx_messages: [AtomicU64; Priority::COUNT],
+    /// Write calls.
+    pub tx_writes: AtomicU64,
+    /// Messages dropped because their lane was full, by lane.
+    pub tx_dropped: [AtomicU64; Priority::COUNT],
+    /// Bytes read.
+    pub rx_bytes: AtomicU64,
+    /// Network messages received.
+    pub rx_messages: AtomicU64,
+}
+
+/// What goes through one lane of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneReport {
+    /// Its priority.
+    pub lane: Priority,
+    /// Network messages queued.
+    pub tx_messages: u64,
+    /// Messages dropped because it was full.
+    pub tx_dropped: u64,
+    /// Bytes that wait to be written.
+    pub waiting_bytes: usize,
+    /// Most bytes that may wait.
+    pub capacity_bytes: usize,
+    /// Who waits for room in it.
+    pub producers: usize,
+}
+
+/// One established connection.
+pub struct Link {
+    io: Io,
+    /// Parameters of the handshake.
+    pub params: LinkParams,
+    /// Our end, as a locator.
+    pub local: String,
+    /// The peer's end, as a locator.
+    pub peer: String,
+    /// Both ends as addresses, ours first, where they have some.
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
+    /// Counters.
+    pub stats: LinkStats,
+    since: Duration,
+    outbox: Outbox<LinkBacklog>,
+    space: Condvar,
+    space_async: Notify,
+    lane_bytes: [usize; Priority::COUNT],
+    batching: bool,
+    time_limit: Duration,
+    blocked: [AtomicBool; Priority::COUNT],
+    /// Droppable messages have waited for this lane in vain: until there is room again none does.
+    weary: [AtomicBool; Priority::COUNT],
+    /// When something was written last, by the way that it has left.
+    last_progress_us: [AtomicU64; Priority::COUNT],
+    /// Whether each priority has a way of its own.
+    by_priority: bool,
+    /// How many wait for space in each lane.
+    waiting: [AtomicUsize; Priority::COUNT],
+    closed: AtomicBool,
+    close_wake: Notify,
+    end: OnceLock<LinkEnd>,
+    /// The log has heard of it.
+    end_told: AtomicBool,
+    tap: Option<TappedConnection>,
+    /// Set before the first message.
+    guard: OnceLock<Guard>,
+}
+
+/// Local policy of a link.
+#[derive(Clone, Debug)]
+pub struct LinkPolicy {
+    /// Bound of each lane in bytes.
+    pub lane_bytes: [usize; Priority::COUNT],
+    /// Whether messages are collected at all.
+    pub batching: bool,
+    /// How long a collected message may wait.
+    pub time_limit: Duration,
+    /// Keep-alives per lease.
+    pub keep_alive: u32,
+}
+
+impl Link {
+    pub(crate) fn new(
+        io: Io,
+        params: LinkParams,
+        machine: LinkTx,
+        policy: &LinkPolicy,
+        tap: Option<TappedConnection>,
+        progress: Arc<Watch>,
+    ) -> io::Result<Arc<Self>> {
+        let Ends { local, peer, addresses } = io.ends()?;
+        // The engine holds the bound, because a message that blocks waits outside of the machine.
+        let config = TxConfig { bytes_per_priority: usize::MAX, keep_alive: policy.keep_alive };
+        let outlets = io
+            .ways()
+            .map(|ways| Outlets::new(ways, &params, |params| LinkTx::new(params, config, clock::now())));
+        let by_priority = outlets.as_ref().is_some_and(|outlets| outlets.by_priority);
+        let machine = if by_priority { machine.with_separate_lanes() } else { machine };
+        let pace = Pace::new();
+        io.set_room(pace.room());
+        Ok(Arc::new(Self {
+            local,
+            peer,
+            addresses,
+            io,
+            params,
+            stats: LinkStats::default(),
+            since: clock::mono(),
+            outbox: Outbox::new(LinkBacklog::new(machine, pace, outlets), false, progress),
+            space: Condvar::new(),
+            space_async: Notify::new(),
+            lane_bytes: policy.lane_bytes,
+            batching: policy.batching,
+            time_limit: policy.time_limit,
+            blocked: Default::default(),
+            weary: Default::default(),
+            last_progress_us: Default::default(),
+            by_priority,
+            waiting: Default::default(),
+            closed: AtomicBool::new(false),
+            close_wake: Notify::new(),
+            end: OnceLock::new(),
+            end_told: AtomicBool::new(false),
+            tap,
+            guard: OnceLock::new(),
+        }))
+    }
+
+    pub(crate) const fn io(&self) -> &Io {
+        &self.io
+    }
+
+    /// The name by which the peer has proved itself: that of its certificate, or its user name.
+    #[must_use]
+    pub fn auth_identifier(&self) -> Option<&str> {
+        self.io.name().or_else(|| self.params.user.as_ref().map(zwire_proto::Text::as_str))
+    }
+
+    /// Whether what is sent arrives, unless the link ends.
+    #[must_use]
+    pub const fn is_reliable(&self) -> bool {
+        self.io.is_reliable()
+    }
+
+    pub(crate) fn tap_received(&self, bytes: &[u8]) {
+        if let Some(tap) = &self.tap {
+            tap.received(bytes);
+        }
+    }
+
+    /// What the policy of the node is for this link. Without a call nothing is held back.
+    pub(crate) fn set_guard(&self, guard: Guard) {
+        // Once, by whoever has made the link.
+        let _ = self.guard.set(guard);
+    }
+
+    /// Leaves those of the peer's messages that the policy of the node lets in.
+    pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
+        if let Some(guard) = self.guard.get() {
+            guard.admit(messages, self);
+        }
+    }
+
+    /// Queues a message. Never waits; writing is [`Self::settle`]'s business. That is not needed for one that
+    /// may be collected and is [gathered](Sent::Gathered); `collect` says when it was published.
+    pub(crate) fn push(
+        &self,
+        message: &NetworkMessage,
+        reliability: Reliability,
+        collect: Option<Moment>,
+    ) -> Sent {
+        match self.guard.get().map_or(Egress::Pass, |guard| guard.egress(message, reliability)) {
+            Egress::Pass => self.queue(message, reliability, collect),
+            Egress::Changed(message) => self.queue(&message, reliability, collect),
+            Egress::Refused => Sent::Refused,
+        }
+    }
+
+    fn queue(&self, message: &NetworkMessage, reliability: Reliability, collect: Option<Moment>) -> Sent {
+        let qos = message.qos();
+        let priority = qos.priority();
+        let lane = self.lane(priority);
+        let mut tx = self.outbox.lock();
+        if tx.dead {
+            return Sent::Dropped;
+        }
+        let over = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
+        if over {
+            let drop = match qos.congestion() {
+                CongestionControl::Drop => true,
+                CongestionControl::Block => false,
+                // One such message may wait; while it does, the others are dropped.
+                CongestionControl::BlockFirst => self.blocked[lane as usize].swap(true, Ordering::Relaxed),
+            };
+            if drop {
+                drop_count(&self.stats.tx_dropped[lane as usize]);
+                return Sent::Dropped;
+            }
+        } else {
+            self.refresh_lane(lane);
+        }
+        if tx.backlog.sender(reliability).push(message, reliability).is_err() {
+            drop_count(&self.stats.tx_dropped[lane as usize]);
+            return Sent::Dropped;
+        }
+        let full = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
+        let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
+        // With the lock there is no other writer, and nothing has to be atomic about adding.
+        let count = &self.stats.tx_messages[lane as usize];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        drop(tx);
+        match (over, full) {
+            (true, _) => Sent::Over,
+            (false, true) => Sent::Full,
+            (false, false) if gathered => Sent::Gathered,
+            (false, false) => Sent::Queued,
+        }
+    }
+
+    /// Whether [`Self::settle`] would do nothing for a message that may be coalesced, as for nearly all of a
+    /// burst.
+    fn gathers(&self, tx: &mut Sending<LinkBacklog>, moment: Moment) -> bool {
+        let collected = || {
+            let waits = self.batching && tx.flush_at.is_some();
+            waits && !is_alone(tx, moment) && tx.backlog.queued_bytes() < FLUSH_BYTES
+        };
+        let gathered = tx.is_taken() || collected();
+        if gathered {
+            tx.last_push = moment.now;
+        }
+        gathered
+    }
+
+    /// After one or more pushes: writes, or schedules a flush. Whether this thread wrote.
+    pub(crate) fn settle(&self, moment: Moment, urgency: Urgency) -> bool {
+        let mut tx = self.outbox.lock();
+        let alone = is_alone(&tx, moment);
+        tx.last_push = moment.now;
+        let at_once = match urgency {
+            Urgency::Now => true,
+            Urgency::Batch => alone || !self.batching,
+            Urgency::Later => !self.batching,
+        };
+        self.outbox.settle(self, tx, moment.now, at_once, self.time_limit)
+    }
+
+    const fn lane(&self, priority: Priority) -> Priority {
+        if self.params.qos { priority } else { Priority::Data }
+    }
+
+    /// Writes the messages that are queued.
+    pub(crate) fn flush(&self) {
+        self.outbox.flush(self);
+    }
+
+    /// Of a group: somebody has joined it and wants to hear of us.
+    pub(crate) fn announce(&self, now: zwire_proto::Now) {
+        self.outbox.lock().backlog.machine.announce(now);
+        self.flush();
+        // The next deadline may be nearer now.
+        self.outbox.wake();
+    }
+
+    /// Task of a link: delayed flushes, keep-alives, and writing when the socket was full.
+    pub(crate) async fn run_tx(self: Arc<Self>) {
+        // A socket that cannot be waited for is closed, as one whose task has ended.
+        let _ = outbox::run(&self, || {}).await;
+        self.close();
+    }
+
+    /// Whether it is a multicast group.
+    #[must_use]
+    pub const fn is_group(&self) -> bool {
+        matches!(self.io, Io::Group(_))
+    }
+
+    /// Why the link ends; the first reason counts.
+    pub(crate) fn note_end(&self, end: LinkEnd) {
+        // A later one is a consequence of it.
+        let _ = self.end.set(end);
+    }
+
+    /// Why the link has ended.
+    pub(crate) fn end(&self) -> LinkEnd {
+        self.end.get().cloned().unwrap_or(LinkEnd::Closed)
+    }
+
+    /// Tells the log that the link has ended, once; `missed`, if it was the only one of a session that goes on.
+    pub(crate) fn tell_end(&self, missed: bool) {
+        if self.end_told.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (end, zid) = (self.end(), self.params.remote.zid);
+        if missed && end != LinkEnd::Closed && !crate::log::is_leaving() {
+            tracing::warn!(
+                peer = self.peer, %zid, reason = end.word(), detail = %end,
+                "the connection is lost, and what is published until the next one"
+            );
+        } else {
+            tracing::info!(peer = self.peer, %zid, reason = end.word(), detail = %end, "disconnected");
+        }
+    }
+
+    /// For how long it has been there.
+    pub(crate) fn age(&self) -> Duration {
+        clock::mono().saturating_sub(self.since)
+    }
+
+    /// What goes through each lane, of one or of all.
+    pub(crate) fn lanes(&self) -> Vec<LaneReport> {
+        let queued = {
+            let tx = self.outbox.lock();
+            Priority::ALL.map(|lane| tx.backlog.queued(lane))
+        };
+        let all = self.params.qos;
+        let lanes = Priority::ALL.into_iter().filter(|lane| all || *lane == Priority::Data);
+        let report = |lane: Priority| LaneReport {
+            lane,
+            tx_messages: self.stats.tx_messages[lane as usize].load(Ordering::Relaxed),
+            tx_dropped: self.stats.tx_dropped[lane as usize].load(Ordering::Relaxed),
+            waiting_bytes: queued[lane as usize],
+            capacity_bytes: self.lane_bytes[lane as usize],
+            producers: self.waiting[lane as usize].load(Ordering::Relaxed),
+        };
+        lanes.map(report).collect()
+    }
+
+    /// Says CLOSE, after everything that is queued.
+    pub(crate) fn finish(&self, reason: CloseReason) {
+        let mut tx = self.outbox.lock();
+        if tx.dead {
+            return;
+        }
+        tx.backlog.machine.close(reason);
+        self.outbox.flush_locked(self, tx);
+    }
+
+    /// Whether the socket has accepted everything.
+    pub(crate) fn is_written(&self) -> bool {
+        let tx = self.outbox.lock();
+        tx.dead || (tx.backlog.is_idle() && !tx.busy)
+    }
+
+    /// Whether nothing more is known to be on its way to the peer.
+    pub(crate) fn is_delivered(&self) -> bool {
+        let tx = self.outbox.lock();
+        tx.dead || self.io.is_delivered()
+    }
+
+    /// Ends both tasks. Idempotent.
+    pub(crate) fn close(&self) {
+        self.outbox.kill();
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            if let Some(tap) = &self.tap {
+                tap.close();
+            }
+            self.io.close();
+            self.close_wake.notify_waiters();
+            self.space.notify_all();
+            self.space_async.notify_waiters();
+        }
+    }
+
+    /// Whether the link was told to close.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Returns once [`Self::close`] was called.
+    pub(crate) async fn closed(&self) {
+        let notified = self.close_wake.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if !self.is_closed() {
+            notified.await;
+        }
+    }
+}
+
+/// Whether a message is no part of a burst.
+fn is_alone(tx: &Sending<LinkBacklog>, Moment { now, before }: Moment) -> bool {
+    now.saturating_sub(tx.last_push) >= ALONE && !before.goes_on(now, tx.last_push)
+}
+
+fn drop_count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
+const fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
+}
