@@ -6,7 +6,6 @@ use thiserror::Error as ThisError;
 
 /// Every way in which a command or a session can fail.
 #[derive(Clone, Debug, ThisError)]
-#[non_exhaustive]
 pub enum Error {
     /// The operating system refused threads or an event queue.
     #[error("the runtime could not be started: {source}")]
@@ -145,7 +144,6 @@ fn nobody_found(
 
 /// Why a connection did not come about.
 #[derive(Clone, Debug, ThisError)]
-#[non_exhaustive]
 pub enum ConnectReason {
     /// The operating system says so.
     #[error("{0}")]

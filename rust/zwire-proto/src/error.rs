@@ -1,15 +1,6 @@
-//! What can be wrong with bytes, and whose fault it is.
+//! Errors of bytes that do not decode.
 
 use thiserror::Error;
-
-/// Who broke the rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// We were about to break it.
-    Local,
-    /// The peer did.
-    Remote,
-}
 
 /// Bytes that do not decode: what was being read, where, and what was wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -25,7 +16,6 @@ pub struct DecodeError {
 
 /// What was wrong with the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum DecodeErrorKind {
     /// The buffer ends inside the field.
     #[error("{needed} more bytes needed")]

@@ -32,7 +32,7 @@ pub mod zre;
 
 use core::time::Duration;
 
-pub use error::{DecodeError, DecodeErrorKind, Origin};
+pub use error::{DecodeError, DecodeErrorKind};
 pub use text::Text;
 
 /// The two clocks a machine may ask for, read once by the driver.

@@ -114,7 +114,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Key(error) => key_expr(py, error),
         Error::Command(error) => command(py, error),
         Error::Node(error) => node(py, error),
-        _ => raise(transport_error(py), message, None),
+        Error::Tap { .. } => raise(transport_error(py), message, None),
     }
 }
 
@@ -143,10 +143,31 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
                 OpenError::Closed { .. } | OpenError::Refused(_) => "refused",
                 OpenError::WrongNode { .. } => "wrong-node",
                 OpenError::ToSelf => "self",
-                _ => "protocol",
+                OpenError::Decode(_)
+                | OpenError::Framing(_)
+                | OpenError::Unexpected { .. }
+                | OpenError::Version(_)
+                | OpenError::Resolution { .. }
+                | OpenError::BatchSize(_)
+                | OpenError::Patch(_)
+                | OpenError::QosLink
+                | OpenError::RegionName(_)
+                | OpenError::RemoteBound(_)
+                | OpenError::Cookie
+                | OpenError::InitialSn { .. }
+                | OpenError::Clients
+                | OpenError::Auth(_)
+                | OpenError::NobodyWaits => "protocol",
             },
         ),
-        _ => return raise(connect_error(py), message, fields(py, "endpoint", endpoint)),
+        ConnectReason::Io(_)
+        | ConnectReason::TimedOut(_)
+        | ConnectReason::Unresolved
+        | ConnectReason::Protocol(_)
+        | ConnectReason::Connected(_)
+        | ConnectReason::NoEndpoint => {
+            return raise(connect_error(py), message, fields(py, "endpoint", endpoint));
+        }
     };
     let dict = PyDict::new(py);
     let _ = dict.set_item("endpoint", endpoint);
@@ -167,7 +188,7 @@ pub(crate) fn socket(py: Python<'_>, error: &SocketError) -> PyErr {
         SocketError::NoIdentity | SocketError::NoSuchEndpoint(_) | SocketError::Subscriptions(_) => {
             raise(invalid_value(py), message, None)
         }
-        _ => raise(usage_error(py), message, None),
+        SocketError::Unsupported { .. } => raise(usage_error(py), message, None),
     }
 }
 
@@ -197,12 +218,22 @@ pub(crate) fn close_word(reason: &CloseReason) -> &'static str {
             HandshakeError::Mechanism { .. } => "mechanism",
             HandshakeError::SocketType { .. } => "socket-type",
             HandshakeError::Sealed { .. } | HandshakeError::Vouch | HandshakeError::ServerKey => "key",
-            _ => "protocol",
+            HandshakeError::Decode(_)
+            | HandshakeError::Generation(_)
+            | HandshakeError::TooLong(_)
+            | HandshakeError::NotACommand
+            | HandshakeError::Unexpected { .. }
+            | HandshakeError::Identity(_)
+            | HandshakeError::WeakKey { .. }
+            | HandshakeError::CurveVersion(_)
+            | HandshakeError::Nonce { .. }
+            | HandshakeError::Cookie
+            | HandshakeError::NobodyWaits
+            | HandshakeError::Over => "protocol",
         },
         CloseReason::Protocol(_) => "protocol",
         CloseReason::Silent => "silent",
         CloseReason::TooMany => "too-many",
-        _ => "other",
     }
 }
 
@@ -230,7 +261,10 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
             authentication_error(py)
         }
         CloseReason::Handshake(_) | CloseReason::ClosedInHandshake { .. } => handshake_error(py),
-        _ => {
+        CloseReason::Io(_)
+        | CloseReason::Unresolved
+        | CloseReason::HandshakeTimeout(_)
+        | CloseReason::TooMany => {
             let message = format!("could not connect to {endpoint}: {reason}");
             return raise(connect_error(py), message, fields(py, "endpoint", endpoint));
         }
@@ -280,7 +314,9 @@ pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
         SessionError::Namespace { error, .. } => key_expr(py, error),
         SessionError::Closed => raise(session_closed(py), error.to_string(), None),
         SessionError::ReplyKey { .. } => raise(local_protocol_error(py), error.to_string(), None),
-        _ => raise(usage_error(py), error.to_string(), None),
+        SessionError::UnknownEntity { .. }
+        | SessionError::QueryOver { .. }
+        | SessionError::TooMany { .. } => raise(usage_error(py), error.to_string(), None),
     }
 }
 
@@ -298,7 +334,9 @@ fn node(py: Python<'_>, error: &NodeError) -> PyErr {
         | NodeError::NoGeneration
         | NodeError::SecureLegacy
         | NodeError::KeyBeginsWithZero => raise(config_error(py), message, None),
-        _ => raise(invalid_value(py), message, None),
+        NodeError::TooManyEndpoints { .. } | NodeError::Encode(_) | NodeError::NotResponding { .. } => {
+            raise(invalid_value(py), message, None)
+        }
     }
 }
 
@@ -351,7 +389,7 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
         SpoolError::OutOfRange { .. } => offset_out_of_range(py),
         SpoolError::Locked { .. } => spool_locked(py),
         SpoolError::Mismatch { .. } => spool_mismatch(py),
-        _ => spool_error(py),
+        SpoolError::Io { .. } | SpoolError::Row { .. } | SpoolError::Usage(_) => spool_error(py),
     };
     let dict = PyDict::new(py);
     let shard = error.shard().map(|shard| match shard {

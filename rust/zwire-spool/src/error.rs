@@ -7,7 +7,6 @@ use thiserror::Error as ThisError;
 
 /// Every way in which reading or writing a spool can fail.
 #[derive(Clone, Debug, ThisError)]
-#[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
     #[error("{}: could not {doing}: {source}", path.display())]

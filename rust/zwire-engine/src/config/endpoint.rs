@@ -33,7 +33,6 @@ impl fmt::Display for Part {
 
 /// Why a text is no endpoint, or an endpoint of no use.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum EndpointError {
     /// There is no slash between protocol and address.
     #[error("`{text}`: expected <protocol>/<address>[?<metadata>][#<config>]")]

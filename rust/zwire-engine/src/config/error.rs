@@ -9,7 +9,6 @@ use super::endpoint::EndpointError;
 
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum ConfigError {
     /// The text is not JSON5, or not YAML. Line and column count from 1.
     #[error("line {line} column {column}: {problem}")]

@@ -10,7 +10,10 @@ use std::{
     io,
     sync::Arc,
 };
-use zwire_proto::zenoh::{Priority, Reliability, WhatAmI, ZenohId, wire::CloseReason};
+use zwire_proto::zenoh::{
+    Priority, Reliability, WhatAmI, ZenohId, link::LinkError, node::FaceError, session::NorthError,
+    wire::CloseReason,
+};
 
 /// What there is to know about a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +98,35 @@ pub enum LinkEnd {
     /// Nothing came for as long as the peer has announced to speak at least once.
     Silent,
     /// The peer has broken a rule.
-    Protocol(String),
+    Protocol(PeerFault),
     /// The peer did not take what was sent to it.
     Unresponsive,
+}
+
+/// Rule that a peer has broken, which costs it its link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerFault {
+    /// Of the framing or the sequence of its messages.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Of the bounds that a node keeps for each neighbour.
+    #[error(transparent)]
+    Face(#[from] FaceError),
+    /// Of the bounds that a client keeps for its router.
+    #[error(transparent)]
+    North(#[from] NorthError),
+}
+
+impl PeerFault {
+    /// Reason in the CLOSE that the peer gets; `None`: it gets none.
+    #[must_use]
+    pub const fn close_reason(&self) -> Option<CloseReason> {
+        match self {
+            Self::Link(error) => error.close_reason(),
+            Self::Face(error) => error.close_reason(),
+            Self::North(error) => Some(error.close_reason()),
+        }
+    }
 }
 
 impl LinkEnd {
@@ -141,7 +170,7 @@ impl fmt::Display for LinkEnd {
             Self::Lost => f.write_str("the connection ended without a goodbye"),
             Self::Io(error) => f.write_str(error),
             Self::Silent => f.write_str("the lease of the peer expired"),
-            Self::Protocol(error) => f.write_str(error),
+            Self::Protocol(fault) => fault.fmt(f),
             Self::Unresponsive => f.write_str("the peer did not take what was sent to it"),
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     rt::queue::{Pushed, Queue, Weigh},
     zenoh::{
         advanced::Advanced,
-        connectivity::Connectivity,
+        connectivity::{Connectivity, PeerFault},
         link::{Link, Sent, Urgency},
         origins::Origins,
         query::{InboundQuery, Query},
@@ -31,7 +31,7 @@ use zwire_proto::{
             BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
             Published, Reply, Sample, Session, SessionError, Stamps,
         },
-        wire::{CloseReason, NetworkMessage, PushBody, ResponseFinal},
+        wire::{NetworkMessage, PushBody, ResponseFinal},
     },
 };
 
@@ -370,18 +370,16 @@ impl Core {
         message: &mut NetworkMessage,
         reliability: Reliability,
         effects: &mut Effects,
-    ) -> Result<(), Option<CloseReason>> {
+    ) -> Result<(), PeerFault> {
         if matches!(message, NetworkMessage::Push(_)) {
             return self.handle_push(now, face, message, reliability, effects);
         }
         effects.told = true;
         let message = core::mem::replace(message, NOTHING);
         let result = match &mut self.side {
-            Side::Client(_) => {
-                self.api.handle_message(now, message, reliability).map_err(|e| Some(e.close_reason()))
-            }
+            Side::Client(_) => self.api.handle_message(now, message, reliability).map_err(PeerFault::from),
             Side::Node(side) => {
-                side.node.handle_message(now, face, message, reliability).map_err(|e| e.close_reason())
+                side.node.handle_message(now, face, message, reliability).map_err(PeerFault::from)
             }
         };
         self.pump(now, effects);
@@ -404,7 +402,7 @@ impl Core {
         message: &mut NetworkMessage,
         reliability: Reliability,
         effects: &mut Effects,
-    ) -> Result<(), Option<CloseReason>> {
+    ) -> Result<(), PeerFault> {
         let Self { api, side, samples, advanced, client_link, .. } = self;
         match side {
             Side::Client(_) => {
@@ -434,7 +432,7 @@ impl Core {
                         });
                     }
                 });
-                result.map_err(|error| error.close_reason())
+                result.map_err(PeerFault::from)
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     },
     rt::clock,
     zenoh::{
-        connectivity::{LinkEnd, LinkInfo},
+        connectivity::{LinkEnd, LinkInfo, PeerFault},
         contacts::Contact,
         core::{Effects, Side},
         establish::{self, Established},
@@ -36,7 +36,7 @@ use zwire_proto::zenoh::{
         Acceptor, Credentials, HandshakeConfig, HandshakeError, LinkParams, LinkRx, LinkTx, Opener, Progress,
         QosLink, RxConfig, StreamFramer, TxConfig,
     },
-    node::{FaceId, FaceKind},
+    node::{FaceError, FaceId, FaceKind},
     wire::{CloseReason, Resolution},
 };
 
@@ -253,6 +253,17 @@ async fn receive(
     }
 }
 
+/// Records that the peer has broken a rule: the reason for the CLOSE that it gets.
+fn blame(link: &Link, fault: PeerFault) -> Option<CloseReason> {
+    // A face that is gone already is no fault of the peer: its link ends for another reason.
+    if fault != PeerFault::Face(FaceError::UnknownFace) {
+        tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, error = %fault, "closing a link: the peer has broken a rule");
+    }
+    let reason = fault.close_reason();
+    link.note_end(LinkEnd::Protocol(fault));
+    reason
+}
+
 async fn receive_loop(
     shared: &Weak<Shared>,
     link: &Arc<Link>,
@@ -275,10 +286,8 @@ async fn receive_loop(
     let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
         link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
         link.admit(messages);
-        if let Err(reason) = shared.upgrade()?.deliver(face, messages, effects) {
-            link.note_end(LinkEnd::Protocol(
-                "more than a neighbour may have, or nothing that one may say".into(),
-            ));
+        if let Err(fault) = shared.upgrade()?.deliver(face, messages, effects) {
+            let reason = blame(link, fault);
             end.get_or_insert(reason);
         }
         Some(())
@@ -292,16 +301,12 @@ async fn receive_loop(
                 Ok(Some(batch)) => batch,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
-                    link.note_end(LinkEnd::Protocol(error.to_string()));
-                    end = Some(error.close_reason());
+                    end = Some(blame(link, error.into()));
                     break;
                 }
             };
             if let Err(error) = rx.begin_batch(clock::now(), batch) {
-                tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
-                link.note_end(LinkEnd::Protocol(error.to_string()));
-                end = Some(error.close_reason());
+                end = Some(blame(link, error.into()));
                 break;
             }
             loop {
@@ -316,9 +321,7 @@ async fn receive_loop(
                         }
                     }
                     Err(error) => {
-                        tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, %error, "closing a link: the peer has broken a rule");
-                        link.note_end(LinkEnd::Protocol(error.to_string()));
-                        end = Some(error.close_reason());
+                        end = Some(blame(link, error.clone().into()));
                     }
                     Ok(_) => {}
                 }

@@ -12,7 +12,7 @@ use crate::{
         watch::Watch,
     },
     zenoh::{
-        connectivity::{LinkEnd, LinkInfo},
+        connectivity::{LinkEnd, LinkInfo, PeerFault},
         contacts::{Contact, Contacts},
         core::{Core, Effects, Heard, NodeSide, Side, Wait},
         gate::Gate,
@@ -222,7 +222,7 @@ impl Shared {
         face: FaceId,
         messages: &mut Vec<(NetworkMessage, Reliability)>,
         effects: &mut Effects,
-    ) -> Result<(), Option<CloseReason>> {
+    ) -> Result<(), PeerFault> {
         let now = clock::now();
         let mut result = Ok(());
         {

@@ -134,7 +134,6 @@ pub trait Owner: Send + Sync + 'static {
 
 /// Why a connection ended, or did not come about.
 #[derive(Clone, Debug, Error)]
-#[non_exhaustive]
 pub enum CloseReason {
     /// We closed it.
     #[error("closed")]

@@ -8,7 +8,6 @@ use thiserror::Error as ThisError;
 /// Settings of `transport/link/tls`, or of an endpoint, that are of no use. `name` is the key without
 /// its branch.
 #[derive(Clone, Debug, ThisError)]
-#[non_exhaustive]
 pub enum TlsSettingsError {
     /// A key that the role needs.
     #[error("transport/link/tls/{name} is not set")]
@@ -61,7 +60,6 @@ impl TlsSettingsError {
 
 /// Why TLS did not come about.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
 pub enum TlsFailure {
     /// The time of their certificate is over.
     #[error("the certificate of the other side has expired")]

@@ -49,7 +49,6 @@ const MAX_EVENTS: usize = 1000;
 
 /// What a socket was asked that it cannot do, or could not.
 #[derive(Clone, Debug, ThisError)]
-#[non_exhaustive]
 pub enum SocketError {
     /// Closed, in another process, a wrong endpoint, too late, interrupted.
     #[error(transparent)]

@@ -26,7 +26,7 @@ use super::{Credentials, LinkError, LinkParams, QosLink, Remote};
 use crate::{
     Text,
     buf::Reader,
-    error::{DecodeError, DecodeErrorKind, Origin},
+    error::{DecodeError, DecodeErrorKind},
     limits::{MAX_BATCH_SIZE, MIN_BATCH_SIZE},
     zenoh::{
         VERSION, WhatAmI, ZenohId,
@@ -127,7 +127,6 @@ pub enum Step {
 
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum HandshakeError {
     /// A batch that does not decode.
     #[error(transparent)]
@@ -268,15 +267,6 @@ impl HandshakeError {
             Self::InitialSn { accepting: true, .. }
             | Self::Closed { echo: false, .. }
             | Self::NobodyWaits => None,
-        }
-    }
-
-    /// Whose fault it is.
-    #[must_use]
-    pub const fn origin(&self) -> Origin {
-        match self {
-            Self::ToSelf | Self::Clients | Self::Refused(_) | Self::NobodyWaits => Origin::Local,
-            _ => Origin::Remote,
         }
     }
 }

@@ -47,7 +47,7 @@ use super::{
     Priority,
     wire::{CloseReason, Resolution},
 };
-use crate::error::{DecodeError, Origin};
+use crate::error::DecodeError;
 use core::time::Duration;
 use thiserror::Error;
 
@@ -109,7 +109,6 @@ impl LinkParams {
 
 /// What ends a link in its data phase.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum LinkError {
     /// A message that does not decode.
     #[error(transparent)]
@@ -145,12 +144,6 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Whose fault it is. Everything that arrives is the peer's.
-    #[must_use]
-    pub const fn origin(&self) -> Origin {
-        Origin::Remote
-    }
-
     /// What the peer is told before its connection is closed (`zenoh-wire` 9.4); the reference is
     /// silent here.
     #[must_use]

@@ -1,13 +1,12 @@
 //! Why a face must be closed.
 
-use crate::{DecodeError, Origin, zenoh::wire::CloseReason};
+use crate::{DecodeError, zenoh::wire::CloseReason};
 use thiserror::Error;
 
 /// A message that costs its sender the connection. The message was not obeyed, the node is as before
 /// it; the driver sends CLOSE with [`Self::close_reason`] and calls
 /// [`Node::handle_face_down`](super::Node::handle_face_down).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum FaceError {
     /// There is no such face: the driver handed over a message after it had taken the face down.
     #[error("no such face")]
@@ -39,15 +38,6 @@ pub enum FaceError {
 }
 
 impl FaceError {
-    /// Who broke a rule.
-    #[must_use]
-    pub const fn origin(&self) -> Origin {
-        match self {
-            Self::UnknownFace => Origin::Local,
-            _ => Origin::Remote,
-        }
-    }
-
     /// What the CLOSE message says; `None`: there is nobody to tell.
     #[must_use]
     pub const fn close_reason(&self) -> Option<CloseReason> {

@@ -7,7 +7,6 @@ use crate::zenoh::{KeyExpr, keyexpr::KeyExprError, wire::CloseReason};
 
 /// A command that was not carried out; always the caller's affair.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum SessionError {
     /// After `close`.
     #[error("the session is closed; open another one")]

@@ -34,7 +34,7 @@ pub use rx::{Inbound, LinkRx, RxConfig, RxStats};
 pub use tx::{LinkTx, PushError, Rejected, TxConfig, TxStats};
 
 use super::wire::{Metadata, SocketType};
-use crate::error::{DecodeError, Origin};
+use crate::error::DecodeError;
 use bytes::Bytes;
 use core::{fmt, time::Duration};
 use thiserror::Error;
@@ -123,7 +123,6 @@ impl Heartbeat {
 
 /// What ends a connection behind its handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum LinkError {
     /// A frame or a command that does not decode.
     #[error(transparent)]
@@ -164,10 +163,4 @@ pub enum LinkError {
     },
 }
 
-impl LinkError {
-    /// Whose fault it is. Everything that arrives is the peer's.
-    #[must_use]
-    pub const fn origin(&self) -> Origin {
-        Origin::Remote
-    }
-}
+impl LinkError {}

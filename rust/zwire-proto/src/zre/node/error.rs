@@ -6,7 +6,6 @@ use thiserror::Error;
 
 /// A command that was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum NodeError {
     /// After `stop`.
     #[error("the node is stopped; start another one, with another UUID")]

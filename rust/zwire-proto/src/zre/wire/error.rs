@@ -5,7 +5,6 @@ use thiserror::Error;
 
 /// A message that would harm its receiver, or that its generation cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum EncodeError {
     /// pyre dies of what is not UTF-8, zyre stops reading at a zero octet.
     #[error("{field} has to be UTF-8 without zero octets")]

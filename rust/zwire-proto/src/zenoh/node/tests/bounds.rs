@@ -1,7 +1,7 @@
 //! A face that wants too much is closed, and nobody else notices.
 
 use super::*;
-use crate::{Origin, zenoh::wire::CloseReason};
+use crate::zenoh::wire::CloseReason;
 
 fn bounded(limits: impl FnOnce(&mut FaceLimits)) -> World {
     let mut world = World::hub();
@@ -19,7 +19,6 @@ fn refused(world: &mut World, message: impl Fn(u32) -> NetworkMessage) -> (u32, 
     let (count, error) = (0..100_000)
         .find_map(|n| world.try_says(1, message(n)).err().map(|error| (n, error)))
         .expect("there is a bound");
-    assert_eq!(error.origin(), Origin::Remote);
     assert!(error.close_reason().is_some());
     assert_eq!(world.says(3, put("well", "1")), ["2: well PUT 1"]);
     world.down(1);
@@ -96,7 +95,7 @@ fn a_face_that_is_not_there_is_the_drivers_mistake() {
     for message in [put("a", ""), d_sub(1, "a"), get(1, "a"), reply(1, "a", ""), end(1), no_interest(1)] {
         let error = world.try_says(7, message).unwrap_err();
         assert_eq!(error, FaceError::UnknownFace);
-        assert_eq!((error.origin(), error.close_reason()), (Origin::Local, None));
+        assert_eq!(error.close_reason(), None);
     }
     assert!(world.down(7).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::Denial;
 use crate::{
-    error::{DecodeError, Origin},
+    error::DecodeError,
     zmtp::{
         limits::{MAX_HANDSHAKE_COMMAND, MAX_IDENTITY},
         wire::{Generation, Mechanism, SocketType},
@@ -13,7 +13,6 @@ use thiserror::Error;
 
 /// Why there is no connection. What there is to transmit has to be, then the connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum HandshakeError {
     /// A greeting, frame or command that does not decode.
     #[error(transparent)]
@@ -104,15 +103,6 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// Whose fault it is.
-    #[must_use]
-    pub const fn origin(&self) -> Origin {
-        match self {
-            Self::Denied(_) | Self::ServerKey | Self::NobodyWaits | Self::Over => Origin::Local,
-            _ => Origin::Remote,
-        }
-    }
-
     /// Whether the same attempt may succeed later: the peer could not be told from one that has just
     /// started, or asks for patience.
     #[must_use]

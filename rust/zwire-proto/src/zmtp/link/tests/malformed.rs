@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    error::{DecodeErrorKind, Origin},
+    error::DecodeErrorKind,
     zmtp::{
         limits::{MAX_HANDSHAKE_COMMAND, MAX_WAITING_PONGS},
         link::{LinkError, PushError},
@@ -70,7 +70,6 @@ fn a_claim_of_4_gib_takes_no_memory() {
         assert_eq!(rx.needed(&buf), 0);
         let error = rx.read(START, &mut buf, &mut Vec::new(), 1).unwrap_err();
         assert_eq!(error, LinkError::TooLarge { len, max: RxConfig::default().max_message_size });
-        assert_eq!(error.origin(), Origin::Remote);
     }
     for hex in ["02 80 00 00 00 00 00 00 00", "02 FF FF FF FF FF FF FF FF"] {
         let Err(LinkError::Decode(error)) = reads(hex) else { panic!("{hex}") };
