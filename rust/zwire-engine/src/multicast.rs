@@ -1,8 +1,8 @@
-//! Multicast groups: turns the machine of `zwire_proto::zenoh::group` over its sockets
+//! Multicast groups: drives the machine of `zwire_proto::zenoh::group` over its sockets
 //! (`zenoh-behaviour` 2.13).
 //!
-//! To the node a group is one face that everything goes to, and one face per member that things come
-//! from. The first has a [`Link`] like any other, whose machine says JOIN in place of keep-alives.
+//! To the node a group is one face for everything that is sent, and one face per member for what is
+//! received. The first has a [`Link`] like any other; its machine sends JOIN in place of keep-alives.
 
 use crate::{
     clock,
@@ -35,16 +35,17 @@ use zwire_proto::{
     },
 };
 
-/// What is read into at once: eight of the largest datagrams of the group.
+/// Size of the receive buffer: eight of the largest datagrams of the group.
 const READ_BYTES: usize = 512 * 1024;
 
-/// Most datagrams between two looks at the clock and at the other tasks of the thread.
+/// Most datagrams that are read before the clock is read again and other tasks of the thread may run.
 const MAX_AT_ONCE: usize = 64;
 
 /// Messages that are delivered together.
 const AT_ONCE: usize = 128;
 
-/// The endpoints of a configuration that are groups. Listening and connecting are the same there.
+/// Endpoints of a configuration that are multicast groups. Listening and connecting are the same for
+/// them.
 pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
     let mut found: Vec<(SocketAddr, Target)> = Vec::new();
     for target in config.listen.targets.iter().chain(config.connect.targets()) {
@@ -59,10 +60,10 @@ pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
     found
 }
 
-/// Takes part in all groups of the configuration.
+/// Joins all groups of the configuration.
 ///
 /// # Errors
-/// A group cannot be joined, and its rules say that this matters.
+/// A group cannot be joined, and the configuration makes that fatal.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     for (group, target) in targets(&shared.config) {
         let joined = {
@@ -106,7 +107,7 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
     let policy = driver::link_policy(&shared.config);
     let link = Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None)?;
-    // Whoever is in the group hears the same.
+    // One guard for sending: all members of the group receive the same messages.
     link.set_guard(Guard::of(&shared.config.intercept, &link, None));
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
     let mut effects = Effects::default();
@@ -120,7 +121,7 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
         }
     });
     let Some(face) = face else { return Err(io::Error::other("clients take no part in groups")) };
-    // The first JOIN.
+    // Sends the first JOIN.
     link.flush();
     let ears = Ears {
         shared: Arc::downgrade(shared),
@@ -137,15 +138,15 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     Ok(())
 }
 
-/// One of those who are heard.
+/// A member of the group that is heard.
 struct Member {
     face: FaceId,
     info: Arc<LinkInfo>,
-    /// What is taken of what it says.
+    /// Interceptor of the messages that it sends.
     guard: Guard,
 }
 
-/// What hears a group.
+/// Receiving side of a group.
 struct Ears {
     shared: Weak<Shared>,
     locator: String,
@@ -183,7 +184,7 @@ impl Ears {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
         loop {
-            // Whose the messages are that wait to be delivered.
+            // Sender of the messages that wait to be delivered.
             let mut speaker = None;
             for _ in 0..MAX_AT_ONCE {
                 if buf.capacity() - buf.len() < READ_BYTES / 8 {
@@ -202,7 +203,7 @@ impl Ears {
                 link.stats.rx_bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
                 let (now, before) = (clock::now(), messages.len());
                 let heard = self.rx.handle_datagram(now, from, buf.split().freeze(), &mut messages);
-                // What a member has said before stands before what becomes of it.
+                // Messages that a member sent earlier are delivered before it is removed or replaced.
                 let member = heard.map(|heard| heard.member);
                 if before > 0 && speaker != member {
                     let new = messages.split_off(before);
@@ -252,7 +253,8 @@ impl Ears {
             Some(Member { face, info, guard }) => {
                 guard.admit(messages, &self.link);
                 if let Err(reason) = shared.deliver(*face, messages, effects) {
-                    // There is no connection to close; what it says further is heard.
+                    // A group has no connection to close; further messages of the member are still
+                    // received.
                     tracing::warn!(
                         peer = info.src,
                         ?reason,
@@ -272,7 +274,7 @@ impl Ears {
         Some(())
     }
 
-    /// Who has come and gone.
+    /// Handles members that joined or left.
     fn changes(&mut self, now: Now) -> Option<()> {
         while let Some(event) = self.rx.poll_event() {
             let shared = self.shared.upgrade()?;
@@ -324,7 +326,7 @@ impl Ears {
     }
 }
 
-/// Whether a client has an endpoint that it can do nothing with.
+/// Fails if a client is configured with a multicast endpoint.
 pub(crate) fn check(config: &NodeConfig) -> Result<(), Error> {
     match targets(config).into_iter().next() {
         Some((_, target)) if config.mode == WhatAmI::Client => Err(Error::Connect {
