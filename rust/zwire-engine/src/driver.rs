@@ -48,7 +48,7 @@ const FORWARDING_PATIENCE: f64 = 0.6;
 /// Largest batch that arrives as a datagram beside streams: other implementations send at most 1.2 KB.
 const DATAGRAM_BATCH: u16 = 2048;
 
-/// Pause after an accept error, the same as in zenohd: the file descriptor table may be full.
+/// Pause after an accept error, as in eclipse-zenoh: the file descriptor table may be full.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn handshake_config(shared: &Shared, io: &Io) -> HandshakeConfig {

@@ -1,4 +1,4 @@
-//! [`Watch`]: threads and event loops that wait for a state of the machines.
+//! [`Watch`]: lets threads and event loops wait for a state of the machines.
 
 use crate::{deferred::Waker, queue::INTERRUPT_PERIOD};
 use core::{
@@ -8,17 +8,17 @@ use core::{
 use parking_lot::{Condvar, Mutex};
 use std::time::Instant;
 
-/// What comes of a wait that did not bring what was waited for.
+/// Reason why a wait ended without success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
-    /// The time was up.
+    /// The timeout expired.
     TimedOut,
     /// The caller's check asked to stop.
     Interrupted,
 }
 
-/// Wakes threads whenever the machines may be in another state. Nobody waiting, it costs one look at a
-/// number.
+/// Wakes threads whenever the state of the machines may have changed. Without waiters it costs one atomic
+/// load.
 #[derive(Default)]
 pub(crate) struct Watch {
     waiting: AtomicUsize,
@@ -27,7 +27,7 @@ pub(crate) struct Watch {
     listeners: Mutex<Listeners>,
 }
 
-/// Who is called at each change.
+/// Wakers that are called at each change.
 #[derive(Default)]
 struct Listeners {
     next: u64,
@@ -43,7 +43,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Watch {
-    /// Something has changed; no lock of the machines is held.
+    /// Signals a change; called without locks of the machines.
     pub(crate) fn notify(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             *self.changes.lock() += 1;
@@ -64,7 +64,7 @@ impl Watch {
         id
     }
 
-    /// Ends what [`Self::listen`] began.
+    /// Removes a waker registered by [`Self::listen`].
     pub(crate) fn forget(&self, id: u64) {
         let mut listeners = self.listeners.lock();
         let before = listeners.all.len();
@@ -72,16 +72,16 @@ impl Watch {
         self.waiting.fetch_sub(before - listeners.all.len(), Ordering::SeqCst);
     }
 
-    /// Looks until there is something to see. `look` takes the locks that it needs.
+    /// Calls `look` after each change until it returns a value. `look` takes the locks that it needs.
     pub(crate) fn wait<R>(
         &self,
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<R, Missed> {
-        // A time that no clock reaches is no bound.
+        // A deadline beyond the range of the clock counts as none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        // Before the first look: whoever changes something after it sees that somebody waits.
+        // Incremented before the first look, so that any change after that look notifies this thread.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = Waiting(&self.waiting);
         let mut next_check = Instant::now() + INTERRUPT_PERIOD;
