@@ -392,7 +392,7 @@ impl Reader<'_> {
             (Some(user), Some(password)) => Some((user, Secret::new(password))),
             (None, None) => None,
             _ => {
-                let rule = "one is of no use without the other";
+                let rule = "set both or neither";
                 return Err(ConfigError::Conflict { first: USER, second: PASSWORD, rule });
             }
         };
