@@ -87,7 +87,7 @@ impl PyConfig {
     /// The defaults, overridden by a file: JSON5 (`.json5`, `.json`) or YAML (`.yaml`, `.yml`).
     ///
     /// Raises:
-    ///     ConfigError: It cannot be read, or something in it is wrong.
+    ///     ConfigError: The file cannot be read, or its content is invalid.
     #[classmethod]
     fn from_file(cls: &Bound<'_, PyType>, path: PathBuf) -> PyResult<Self> {
         checked(cls.py(), cls.py().detach(|| Config::from_file(path))).map(Self::of)
@@ -96,7 +96,7 @@ impl PyConfig {
     /// The defaults, overridden by a JSON5 text.
     ///
     /// Raises:
-    ///     ConfigError: It is none, or something in it is wrong.
+    ///     ConfigError: The text is not JSON5, or its content is invalid.
     #[classmethod]
     fn from_json5(cls: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
         checked(cls.py(), Config::from_json5(json)).map(Self::of)

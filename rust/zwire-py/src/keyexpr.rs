@@ -52,7 +52,7 @@ impl PyKeyExpr {
     /// Converts a text to canonical form first: `a/**/**` becomes `a/**`.
     ///
     /// Raises:
-    ///     KeyExprError: There is no canonical form of it.
+    ///     KeyExprError: The text has no canonical form.
     #[classmethod]
     fn autocanonize(cls: &Bound<'_, PyType>, key_expr: &str) -> PyResult<Self> {
         KeyExpr::autocanonize(key_expr).map(Self).map_err(|error| errors::key_expr(cls.py(), &error))
