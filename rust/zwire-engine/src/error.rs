@@ -137,12 +137,15 @@ fn nobody_found(
     };
     if failures.is_empty() {
         return format!(
-            "nobody answered on {group} within {after:?} ({place}), and no endpoint is configured"
+            "no node answered on {group} within {after:?} ({place}), and no endpoint is configured"
         );
     }
     let failures: Vec<String> =
         failures.iter().map(|(endpoint, reason)| format!("{endpoint}: {reason}")).collect();
-    format!("nobody who answered on {group} could be connected to within {after:?}: {}", failures.join("; "))
+    format!(
+        "no node that answered on {group} could be connected to within {after:?}: {}",
+        failures.join("; ")
+    )
 }
 
 /// Reason why a connection was not established.

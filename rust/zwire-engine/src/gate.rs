@@ -160,6 +160,6 @@ mod tests {
         let gate = Gate::new(true);
         gate.wait_for(zid(1), Some(gate.ticket()));
         gate.close();
-        assert!(passes(&gate).await, "nobody waits, nothing is kept");
+        assert!(passes(&gate).await, "closed, so nothing is kept");
     }
 }

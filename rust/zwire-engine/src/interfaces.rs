@@ -10,7 +10,7 @@ use getifaddrs::{Address, InterfaceFilter, InterfaceFlags};
 use std::io;
 use zwire_proto::zre::node::Interface;
 
-/// One element of an interface selection.
+/// Element of an interface selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     /// Whether matching interfaces are excluded.
@@ -142,7 +142,7 @@ pub enum Purpose {
 pub struct Candidate {
     /// Name of the interface.
     pub name: String,
-    /// One address of the interface.
+    /// Address of the interface.
     pub address: Ipv4Addr,
     /// Length of the network prefix in bits.
     pub prefix: u8,
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(used(&["!docker*"]), ["eth0", "eth1"]);
         assert_eq!(used(&["10.0.0.0/16"]), ["eth0", "eth1"]);
         assert_eq!(used(&["10.0.1.5"]), ["eth1"]);
-        assert_eq!(used(&["lo"]), ["lo"], "who names the loopback wants it");
+        assert_eq!(used(&["lo"]), ["lo"], "the loopback is used if it is named");
         assert_eq!(used(&["127.0.0.0/8"]), ["lo"]);
         assert_eq!(used(&["tun0"]), ["tun0"]);
         assert_eq!(used(&["wlan0"]), [""; 0], "what is down cannot be used");

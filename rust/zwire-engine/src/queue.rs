@@ -362,7 +362,7 @@ impl<T: Weigh> Queue<T> {
         Pushed::Dropped
     }
 
-    /// Part of [`Self::push_or`] for queues whose producers do not wait.
+    /// Part of [`Self::push_or`] for queues that never make the producer wait.
     fn push_without_waits(&self, item: T, out: &mut impl FnMut(T)) -> Pushed {
         let mut inner = self.inner.lock();
         if inner.closed || (self.bounds.overflow == Overflow::DropNewest && self.full(&inner)) {

@@ -94,7 +94,7 @@ impl Tap {
     }
 }
 
-/// One connection in the file; closed there when this is dropped.
+/// Connection in the file; closed there when this is dropped.
 pub(crate) struct TappedConnection {
     tap: Arc<Tap>,
     id: u64,

@@ -425,7 +425,7 @@ pub(crate) struct Handler {
     pub(crate) birth: Birth,
     /// Session that fills the channel.
     pub(crate) session: Option<Weak<SessionRef>>,
-    /// End of the get whose replies arrive here.
+    /// End of the get that fills the channel.
     end: Option<Arc<OnceLock<GetEnd>>>,
     turns: Turns,
 }
@@ -545,7 +545,7 @@ impl Handler {
         Ok(items)
     }
 
-    /// Outcome of the get whose replies arrive here; None while it continues, and for other channels.
+    /// Outcome of the get that fills the channel; None while it continues, and for other channels.
     ///
     /// `completed`, `no_queryable`, `budget_spent`, `timed_out`, `link_lost` or `cancelled`.
     #[getter]

@@ -48,7 +48,7 @@ impl End {
 
 struct State {
     query: Result<Arc<Engine>, End>,
-    /// Thread whose answers end the query.
+    /// Thread that ends the query by its answers.
     holder: Option<ThreadId>,
     /// Whether that thread has answered.
     answered: bool,

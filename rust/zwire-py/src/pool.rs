@@ -162,7 +162,7 @@ impl Pool {
         }
     }
 
-    /// Adds a work, whose turns have to be announced.
+    /// Adds a work; its turns have to be announced.
     ///
     /// # Errors
     /// There is no thread yet, and the system refuses one.

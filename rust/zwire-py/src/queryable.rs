@@ -333,7 +333,7 @@ impl Query {
     }
 }
 
-/// Ends a query whose callback or loop iteration has returned in an event loop: `returned`, `raised` or
+/// Ends a query after its callback or loop iteration has returned in an event loop: `returned`, `raised` or
 /// `went-on`. The error of later replies names the reason.
 #[pyfunction]
 pub(crate) fn end_query(py: Python<'_>, query: &Bound<'_, Query>, how: &str) -> PyResult<()> {

@@ -363,7 +363,7 @@ impl PySocket {
         zmtp_arrow::recv_batch(py, &self.socket, router, max_rows, timeout)
     }
 
-    /// Subscribes to messages whose first frame begins with ``prefix``; two subscriptions have to be
+    /// Subscribes to messages with a first frame that begins with ``prefix``; two subscriptions have to be
     /// cancelled twice.
     fn subscribe(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<()> {
         let prefix = frame(prefix)?;

@@ -86,19 +86,19 @@ impl Shouted {
         Ok(dict)
     }
 
-    /// Number of members whose copy was queued.
+    /// Number of queued copies.
     #[getter]
     fn queued(&self) -> usize {
         self.0.count(Delivery::Queued)
     }
 
-    /// Number of members whose queue was full: their copy is lost.
+    /// Number of copies lost because the queue of the member was full.
     #[getter]
     fn full(&self) -> usize {
         self.0.count(Delivery::Full)
     }
 
-    /// Number of members whose connection failed.
+    /// Number of copies lost because the connection to the member failed.
     #[getter]
     fn not_responding(&self) -> usize {
         self.0.count(Delivery::NotResponding)

@@ -1,4 +1,4 @@
-//! Blocks: some rows each, as an Arrow record batch message whose body ends with a trailer.
+//! Blocks: some rows each, as an Arrow record batch message with a trailer at the end of its body.
 //!
 //! ```text
 //! ffffffff | length | message | padding | body: buffers | padding | trailer

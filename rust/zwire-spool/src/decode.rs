@@ -28,7 +28,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Decodes a whole block of `rows` rows, whose checksum is valid.
+    /// Decodes a whole block of `rows` rows with a valid checksum.
     pub(crate) fn new(octets: Buffer, rows: u32) -> Result<Self> {
         let body = 8 + octets
             .get(4..8)

@@ -8,7 +8,7 @@ use std::{fs::File, io, path::Path, sync::Arc};
 const ALIGNMENT: usize = 64;
 
 /// Source with positioned reads.
-#[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+#[allow(clippy::len_without_is_empty, reason = "not needed")]
 pub(crate) trait ReadAt {
     /// Current length.
     fn len(&self) -> io::Result<u64>;

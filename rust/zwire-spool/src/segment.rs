@@ -119,10 +119,12 @@ impl<R: ReadAt> Segment<R> {
             return broken("a block that was cut off");
         }
         let head = read_exactly(&self.file, &self.path, at + 8, len as usize)?;
-        let Ok(message) = root_as_message(&head) else { return broken("a block whose head is no message") };
+        let Ok(message) = root_as_message(&head) else {
+            return broken("the head of a block is not a message");
+        };
         let body_len = u64::try_from(message.bodyLength()).unwrap_or(u64::MAX);
         if !(TRAILER as u64..=MAX_BLOCK).contains(&body_len) {
-            return broken("a block whose head has a wrong length");
+            return broken("the head of a block has a wrong length");
         }
         if total - body < body_len {
             return broken("a block that was cut off");

@@ -83,7 +83,7 @@ pub enum ConfigError {
         /// Cause.
         source: io::Error,
     },
-    /// A file whose extension names no supported format.
+    /// A file with an extension of no supported format.
     #[error("{}: the extension must be json5, json, yaml or yml", file.display())]
     FileFormat {
         /// The file.

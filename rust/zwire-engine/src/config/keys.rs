@@ -38,7 +38,7 @@ pub enum Kind {
     Text(usize),
     /// A text that error messages must not repeat.
     Secret,
-    /// One of several words.
+    /// A choice of several words.
     Choice(&'static [&'static str]),
     /// A node id: 1 to 32 lower-case hexadecimal digits, the first not 0.
     Zid,
@@ -286,7 +286,7 @@ pub const KEYS: &[Key] = &[
     set("scouting/multicast/autoconnect_strategy", AutoConnect, "\"always\"", "",
         "Which of two nodes that find each other connects.").per_mode().hidden(),
     set("scouting/multicast/listen", Bool, "true", "",
-        "Whether the node answers those who look for it.").per_mode().hidden(),
+        "Whether the node answers scouting messages.").per_mode().hidden(),
     set("scouting/gossip/enabled", Bool, "true", "",
         "Whether the node tells its neighbours about each other.").hidden(),
     set("scouting/gossip/multihop", Bool, "false", "",
@@ -422,7 +422,7 @@ pub const KEYS: &[Key] = &[
     set("transport/auth/usrpwd/password", Secret, "null", "",
         "Password that belongs to the user; it never crosses the wire.").hidden(),
     set("transport/auth/usrpwd/dictionary_file", TEXT, "null", "",
-        "File with lines `user:password`; who connects must be one of them.").hidden(),
+        "File with lines `user:password`; a connecting node must present one of them.").hidden(),
     set("transport/auth/pubkey/public_key_pem", TEXT, "null", "", "Own RSA key.").hidden(),
     set("transport/auth/pubkey/private_key_pem", Secret, "null", "", "Own RSA key.").hidden(),
     set("transport/auth/pubkey/public_key_file", TEXT, "null", "", "File with it.").hidden(),
@@ -434,11 +434,11 @@ pub const KEYS: &[Key] = &[
     set("adminspace/permissions/read", Bool, "true", "", "Whether it may be asked."),
     set("adminspace/permissions/write", Bool, "false", "", "Whether it may be changed."),
     set("downsampling", Kind::Entries(Entries::Downsampling), "[]", "", "How many messages a second pass a link."),
-    set("access_control/enabled", Bool, "false", "", "Whether rules decide who may send what."),
+    set("access_control/enabled", Bool, "false", "", "Whether rules decide which messages may pass."),
     set("access_control/default_permission", Choice(&["allow", "deny"]), "\"deny\"", "", "What happens without a rule."),
     set("access_control/rules", Kind::Entries(Entries::AccessRules), "null", "", "The rules.").hidden(),
-    set("access_control/subjects", Kind::Entries(Entries::AccessSubjects), "null", "", "Whom they are for.").hidden(),
-    set("access_control/policies", Kind::Entries(Entries::AccessPolicies), "null", "", "Which rule is for whom.").hidden(),
+    set("access_control/subjects", Kind::Entries(Entries::AccessSubjects), "null", "", "Nodes and links that the rules can apply to.").hidden(),
+    set("access_control/policies", Kind::Entries(Entries::AccessPolicies), "null", "", "Assignment of rules to subjects.").hidden(),
     set("low_pass_filter", Kind::Entries(Entries::LowPass), "[]", "", "How large messages may be that pass a link."),
     set("stats/filters", List, "[]", "", "Keys that get statistics of their own."),
     set("plugins_loading/enabled", Bool, "false", "", "Plugins of the reference router."),

@@ -142,7 +142,7 @@ impl Reader<'_> {
         read(path, &self.config.effective(self.key(path), self.mode))
     }
 
-    /// Reads a key whose default is `null`.
+    /// Reads a key with the default `null`.
     fn optional<T>(&self, path: &'static str, read: impl Fn(&str, &Value) -> Result<T>) -> Result<Option<T>> {
         match self.config.effective(self.key(path), self.mode) {
             Value::Null => Ok(None),

@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Root {
     }
 }
 
-/// One value at a known depth. Unlike the visitor of `Value` this counts the depth, and refuses numbers
+/// A value at a known depth. Unlike the visitor of `Value` this counts the depth, and refuses numbers
 /// that JSON lacks (NaN, infinities) and duplicate names in an object.
 struct Node {
     depth: usize,

@@ -127,7 +127,7 @@ pub struct ConnectRules {
 }
 
 impl Default for ConnectRules {
-    /// A single attempt, whose failure makes `open` fail: the rules of a listener and of a client.
+    /// A single attempt; its failure makes `open` fail: the rules of a listener and of a client.
     fn default() -> Self {
         Self { budget: Budget::Once, exit_on_failure: true, retry: Retry::default() }
     }

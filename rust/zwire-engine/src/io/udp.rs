@@ -160,7 +160,7 @@ impl Udp {
 }
 
 /// Sends one datagram for each message in `out`: true when all are sent. `progress` is called for each,
-/// including those whose error concerns only that datagram according to `is_lost`.
+/// including those with an error that concerns only that datagram according to `is_lost`.
 pub(super) fn send_all(
     socket: &UdpSocket,
     prefix: &Prefix,

@@ -40,7 +40,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// One log event.
+/// A log event.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// Layer that it belongs to.

@@ -3,7 +3,7 @@
 use super::Weigh;
 use hashbrown::HashMap;
 
-/// Positions by key, for a queue whose items are taken at its head only.
+/// Positions by key, for a queue that gives out items at its head only.
 #[derive(Default)]
 pub(super) struct Latest {
     /// Number of items taken so far: positions count from the first item ever.

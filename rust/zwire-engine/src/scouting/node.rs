@@ -166,7 +166,7 @@ pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
     locators.iter().filter_map(target).collect()
 }
 
-/// One attempt to connect to a node that was found; holds the connection until it ends.
+/// Attempt to connect to a node that was found; holds the connection until it ends.
 async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
     let Some(strong) = shared.upgrade() else { return };
     let mut outcome = Outcome::Failed;

@@ -190,7 +190,7 @@ impl Sockets {
         }
     }
 
-    /// Answers a SCOUT, from the interface whose network contains the asker.
+    /// Answers a SCOUT, from the interface in the network of the asker.
     pub(super) fn send_to(&self, to: SocketAddr, datagram: &[u8]) {
         let near = |sender: &&Sender| sender.candidate.interface().contains(to.ip());
         if let Some(sender) = self.senders.iter().find(near).or(self.senders.first()) {

@@ -167,7 +167,7 @@ fn certificate(problem: &CertificateError) -> TlsFailure {
         CertificateError::UnknownIssuer => TlsFailure::UnknownAuthority,
         CertificateError::NotValidForNameContext { expected, presented } => TlsFailure::Name {
             expected: expected.to_str().into_owned(),
-            presented: if presented.is_empty() { "nobody".to_owned() } else { presented.join(", ") },
+            presented: if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") },
         },
         other => TlsFailure::Certificate(other.to_string()),
     }

@@ -71,7 +71,7 @@ pub(super) fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Connection whose tasks are not started yet.
+/// Connection before its tasks are started.
 pub(super) struct Fresh {
     pub(super) connection: Arc<Connection>,
     rx: LinkRx,
@@ -179,7 +179,7 @@ impl Connection {
         self.writer.push_many(self, messages)
     }
 
-    /// Subscribes at a publisher to the messages whose first frame begins with `prefix`.
+    /// Subscribes at a publisher to the messages with a first frame that begins with `prefix`.
     pub fn subscribe(&self, prefix: Bytes) {
         self.writer.control(self, |tx| tx.subscribe(prefix));
     }

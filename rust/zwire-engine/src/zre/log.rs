@@ -38,7 +38,7 @@ use zwire_proto::{
 /// Largest message; a ZRE/LOG frame is 18 octets and a text of at most 255.
 const MAX_MESSAGE_SIZE: usize = 4096;
 
-/// Frames that wait for a collector whose subscription has not arrived yet; a PUB would drop them. Large
+/// Frames that wait until the subscription of a collector arrives; a PUB would drop them. Large
 /// enough for the log lines of a node's start.
 const MAX_PENDING: usize = 256;
 

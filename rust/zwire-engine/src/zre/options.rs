@@ -68,7 +68,7 @@ pub struct NodeOptions {
     pub gossip_bind: Vec<String>,
     /// Gossip hubs to connect to.
     pub gossip_connect: Vec<String>,
-    /// Groups whose leadership the node contests.
+    /// Groups in which the node contests the leadership.
     pub contest: Vec<String>,
     /// Keys of the node. If set, everything is encrypted, and peers without a key are refused.
     pub keys: Option<Keys>,

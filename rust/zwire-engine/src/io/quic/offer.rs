@@ -16,7 +16,7 @@ const STREAMS_MIXED: &[u8] = b"zenoh-ms-mr";
 pub(super) enum Offer {
     /// `rel=0`: each batch is a datagram.
     Datagrams,
-    /// One stream, or one for each priority; optionally with datagrams for best-effort messages.
+    /// Streams: a single one, or one for each priority; optionally with datagrams for best-effort messages.
     Streams { multistream: Choice, mixed: Choice },
 }
 

@@ -8,7 +8,7 @@ use std::io;
 /// Application close code: the two sides agreed on a name but want different shapes.
 const MISFIT: VarInt = VarInt::from_u32(1);
 
-/// Closes a connection whose sides want different shapes: the other side is told `to_them`.
+/// Closes a connection because its sides want different shapes: the other side is told `to_them`.
 pub(super) fn misfit(connection: &Connection, here: &str, to_them: &str) -> ConnectReason {
     connection.close(MISFIT, to_them.as_bytes());
     TlsFailure::Refused(here.to_owned()).into()
@@ -62,7 +62,7 @@ fn complaint(alert: AlertDescription, reason: &str, expected: &str) -> TlsFailur
         AlertDescription::UnknownCA => TlsFailure::UnknownAuthority,
         AlertDescription::CertificateRequired => TlsFailure::NoCertificate,
         _ if reason.contains("not valid for name") => {
-            let presented = reason.split_once("only valid for ").map_or("nobody", |(_, names)| names);
+            let presented = reason.split_once("only valid for ").map_or("no name", |(_, names)| names);
             TlsFailure::Name { expected: expected.to_owned(), presented: presented.to_owned() }
         }
         AlertDescription::BadCertificate

@@ -2,7 +2,7 @@
 //!
 //! The state of a socket is in the machines of `zwire_proto::zmtp::socket`, behind one lock. Outgoing
 //! messages wait at their connections, incoming ones in one queue. Both are bounded: senders wait or
-//! drop, and a connection whose messages do not fit is not read.
+//! drop, and a connection is not read while its messages do not fit.
 
 mod event;
 mod options;
@@ -373,7 +373,7 @@ impl Socket {
         }
     }
 
-    /// Subscribes to messages whose first frame begins with `prefix`.
+    /// Subscribes to messages with a first frame that begins with `prefix`.
     ///
     /// # Errors
     /// The socket is not a SUB, or has too many subscriptions.
