@@ -45,8 +45,8 @@ impl Config {
         Self::from_value(text::parse(text)?)
     }
 
-    /// The defaults, overridden by an object. Its names are keys or paths of keys: `{"connect":
-    /// {"timeout_ms": 0}}` and `{"connect/timeout_ms": 0}` are equivalent.
+    /// The defaults, overridden by an object. Its names are keys or paths of keys:
+    /// `{"connect": {"timeout_ms": 0}}` and `{"connect/timeout_ms": 0}` are equivalent.
     ///
     /// # Errors
     /// The first invalid key or value.
