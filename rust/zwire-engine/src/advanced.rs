@@ -49,7 +49,7 @@ pub struct AdvancedPublisherOptions {
     pub express: Option<bool>,
     /// Whether publications carry sequence numbers, so that subscribers can detect misses.
     pub numbered: bool,
-    /// When the sequence number of the last publication is announced.
+    /// Announcements of the last sequence number, if any.
     pub heartbeat: Option<Heartbeat>,
     /// Whether a liveliness token announces the publisher.
     pub detection: bool,
@@ -62,7 +62,7 @@ pub struct AdvancedSubscriberOptions {
     pub origin: Locality,
     /// Past publications to query on start, if any.
     pub history: Option<History>,
-    /// How missing samples are recovered.
+    /// Method of recovering missing samples, if any.
     pub recovery: Option<Recovery>,
     /// Whether a liveliness token announces the subscriber.
     pub detection: bool,

@@ -12,8 +12,8 @@ fn epoch() -> Instant {
     *EPOCH.get_or_init(Instant::now)
 }
 
-/// How long a reading of the wall clock is reused, advanced by the monotonic clock: a publication reads
-/// one clock instead of two, and a step of the wall clock is noticed a moment later.
+/// Lifetime of a reading of the wall clock, which the monotonic clock advances meanwhile: a publication
+/// reads one clock instead of two, and a step of the wall clock is noticed a moment later.
 const FRESH: Duration = Duration::from_millis(1);
 
 thread_local! {

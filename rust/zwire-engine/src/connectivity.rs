@@ -31,7 +31,7 @@ pub struct LinkInfo {
     pub mtu: u16,
     /// Whether the link is a byte stream.
     pub streamed: bool,
-    /// The names of the interfaces that have our address.
+    /// Names of the interfaces that have the local address.
     pub interfaces: Vec<String>,
     /// User name with which the peer has authenticated itself.
     pub user: Option<String>,
@@ -92,7 +92,7 @@ pub enum LinkEnd {
     Lost,
     /// The operating system reported an error.
     Io(String),
-    /// Nothing was received within the lease that the peer had announced.
+    /// No data was received within the lease that the peer had announced.
     Silent,
     /// The peer violated the protocol.
     Protocol(String),

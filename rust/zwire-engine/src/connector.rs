@@ -26,7 +26,7 @@ const PREFERENCE: Duration = Duration::from_secs(1);
 /// that the previous one is gone. Doubles up to the configured pause.
 const SOON: Duration = Duration::from_millis(100);
 
-/// How long a node that still holds the last link of this id is asked again, even if the configuration
+/// Time for which a node that still holds the last link of this id is asked again, even if the configuration
 /// allows a single attempt: a session that is closed and opened again may be faster than the other side,
 /// which notices a dead process within that time unless the machine has died as well.
 const LEAVING: Duration = Duration::from_secs(1);

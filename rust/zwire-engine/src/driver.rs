@@ -181,7 +181,7 @@ pub(crate) fn link_policy(config: &NodeConfig) -> LinkPolicy {
     }
 }
 
-/// How long a forwarded message may wait for its destination.
+/// Longest wait of a forwarded message for its destination.
 pub(crate) fn patience(config: &NodeConfig) -> Duration {
     config.link.wait_before_close.mul_f64(FORWARDING_PATIENCE)
 }

@@ -84,7 +84,7 @@ pub enum Error {
     /// The capture file could not be written.
     #[error("could not write the capture {path}: {source}")]
     Tap {
-        /// Its path.
+        /// Path of the file.
         path: String,
         /// Cause.
         source: Arc<io::Error>,

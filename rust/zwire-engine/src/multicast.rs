@@ -138,7 +138,7 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     Ok(())
 }
 
-/// A member of the group that is heard.
+/// A member from which datagrams are received.
 struct Member {
     face: FaceId,
     info: Arc<LinkInfo>,

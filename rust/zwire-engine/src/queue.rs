@@ -21,7 +21,7 @@ use zwire_proto::Text;
 
 /// Share of a queue's byte bound that an item takes.
 pub trait Weigh {
-    /// In bytes, roughly.
+    /// Approximate weight in bytes.
     fn weight(&self) -> usize;
 
     /// Key of the item: a newer item with the same key may replace it, see [`Overflow::Latest`].
@@ -35,7 +35,7 @@ pub trait Weigh {
 pub enum Overflow {
     /// The producer waits up to the deadline, then the newest item is dropped.
     Wait {
-        /// How long a producer waits for a full queue.
+        /// Longest wait of a producer for a full queue.
         deadline: Duration,
     },
     /// The producer waits without limit; nothing is dropped.
@@ -134,7 +134,7 @@ pub enum Rest {
 /// Reason why [`Queue::recv`] returned without an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
-    /// Nothing came in time.
+    /// No item arrived in time.
     Timeout,
     /// The queue is closed and empty.
     Closed,

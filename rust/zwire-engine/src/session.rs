@@ -41,7 +41,7 @@ use zwire_proto::{
     },
 };
 
-/// How long [`Session::close`] waits for queued messages. Data that a peer does not take in that time is
+/// Time for which [`Session::close`] waits for queued messages. Data that a peer does not take in that time is
 /// discarded.
 pub const LINGER: Duration = Duration::from_secs(2);
 

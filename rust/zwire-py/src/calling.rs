@@ -37,7 +37,7 @@ const BATCH: usize = 256;
 /// Most bytes of items that one turn takes out of their queue.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// How long the exit of the interpreter waits for running callbacks.
+/// Time for which the exit of the interpreter waits for running callbacks.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// All callbacks of one session.

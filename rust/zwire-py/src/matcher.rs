@@ -51,17 +51,17 @@ impl PyWhatAmIMatcher {
         Self(0)
     }
 
-    /// This set plus routers.
+    /// Adds routers; returns a new set.
     fn router(&self) -> Self {
         Self(self.0 | WhatAmI::Router.to_mask())
     }
 
-    /// This set plus peers.
+    /// Adds peers; returns a new set.
     fn peer(&self) -> Self {
         Self(self.0 | WhatAmI::Peer.to_mask())
     }
 
-    /// This set plus clients.
+    /// Adds clients; returns a new set.
     fn client(&self) -> Self {
         Self(self.0 | WhatAmI::Client.to_mask())
     }

@@ -31,10 +31,10 @@ const TICK: Duration = Duration::from_millis(2);
 /// Most threads that are started in one tick: starting them takes time of a network thread.
 const JOIN: usize = 16;
 
-/// How long an idle thread waits before it ends.
+/// Time after which an idle thread ends.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long a thread goes from one task to the next before it releases the interpreter lock.
+/// Time for which a thread goes from one task to the next before it releases the interpreter lock.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Pause before the next attempt after the system has refused a thread.
@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing left; the next work is [announced](Task::announce).
+    /// No work is left; the next is [announced](Task::announce).
     Done,
     /// More to do.
     More,
@@ -113,7 +113,7 @@ struct State {
 }
 
 impl State {
-    /// How many more threads would help if the existing ones are blocked.
+    /// Number of further threads that would help if the existing ones are blocked.
     fn room(&self) -> usize {
         self.works.min(MOST).saturating_sub(self.threads)
     }

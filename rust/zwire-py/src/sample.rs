@@ -154,7 +154,7 @@ impl PySample {
         PyKeyExpr(self.sample.key.clone())
     }
 
-    /// Whether it is a value or a deletion.
+    /// Kind of the sample: a value or a deletion.
     #[getter]
     fn kind(&self) -> PySampleKind {
         PySampleKind(self.sample.kind)

@@ -104,7 +104,7 @@ impl SpoolView {
         self.run(py, Spool::marks)?.iter().map(|mark| mark_to_dict(py, mark)).collect()
     }
 
-    /// For each shard, the first offset received at or after a time, in microseconds since 1970.
+    /// First offset of each shard received at or after a time, in microseconds since 1970.
     fn at(&self, py: Python<'_>, time: i64) -> PyResult<Offsets> {
         self.run(py, |spool| spool.at(time))
     }

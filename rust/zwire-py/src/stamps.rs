@@ -300,7 +300,7 @@ impl PyTimestampStackRecord {
         PyInterceptionPoint(Point::of(&self.0))
     }
 
-    /// Whether it was made by a function of a program, instead of a clock.
+    /// Whether a function of a program made the stamp, instead of a clock.
     #[getter]
     fn is_custom(&self) -> bool {
         self.0.timestamp().is_none()

@@ -18,7 +18,7 @@ use std::{
 };
 use zwire_engine::{deferred::Waker, runtime::Birth};
 
-/// How long the exit of the interpreter waits for the thread.
+/// Time for which the exit of the interpreter waits for the thread.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Work for the thread.

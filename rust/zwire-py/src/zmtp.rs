@@ -33,7 +33,7 @@ use zwire_proto::zmtp::{
 /// microseconds.
 const QUICK: usize = 16 * 1024;
 
-/// How long the exit of the interpreter waits for messages of a socket that was left open.
+/// Time for which the exit of the interpreter waits for messages of a socket that was left open.
 const EXIT_LINGER: Duration = Duration::from_secs(1);
 
 /// Sockets that the exit of the interpreter has to close.

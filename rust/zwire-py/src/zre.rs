@@ -104,7 +104,8 @@ impl Shouted {
         self.0.count(Delivery::NotResponding)
     }
 
-    /// Number of members that were refused because their protocol generation has one frame per message.
+    /// Number of copies not sent because the protocol generation of the member allows one frame per
+    /// message only.
     #[getter]
     fn refused(&self) -> usize {
         self.0.count(Delivery::Refused)

@@ -20,9 +20,9 @@ const MAX_JSON: u64 = 1 << 20;
 /// Assignment of messages to shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// By the checksum of the key, modulo the number of shards.
+    /// Selection by the checksum of the key, modulo the number of shards.
     Hash,
-    /// By the first of these key expressions that matches, or the first shard if none does.
+    /// Selection by the first of these key expressions that matches; the first shard if none does.
     Keys(Vec<String>),
 }
 
@@ -39,7 +39,7 @@ impl Rule {
 pub struct Meta {
     /// Id of the spool.
     pub id: SpoolId,
-    /// Its columns.
+    /// Columns of its rows.
     pub layout: Layout,
     /// Number of shards.
     pub shards: u32,

@@ -36,8 +36,8 @@ fn share(whole: u64, part: u64, total: u64) -> u64 {
 }
 
 impl Spool {
-    /// For each shard, the offset of the first row received at or after a time in microseconds since
-    /// 1970; the end of the shard if there is none.
+    /// First offset of each shard with a row received at or after a time in microseconds since 1970; the
+    /// end of the shard if there is none.
     ///
     /// # Errors
     ///

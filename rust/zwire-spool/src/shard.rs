@@ -27,23 +27,23 @@ const RESERVE: u64 = 1 << 24;
 /// Most slices that the kernel takes in one call.
 const MAX_SLICES: usize = 1024;
 
-/// When written rows become visible to readers.
+/// Condition for written rows to become visible to readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// As soon as the kernel has them: they survive a crash of the writer, not of the machine.
+    /// Visible as soon as the kernel has them: they survive a crash of the writer, not of the machine.
     #[default]
     Os,
-    /// When they are on disk.
+    /// Visible when they are on disk.
     Disk,
 }
 
-/// For tests: how many of the given octets fit on a simulated disk.
+/// Test hook: number of the given octets that fit on a simulated disk.
 pub type Room = Arc<dyn Fn(&Path, usize) -> usize + Send + Sync>;
 
 /// Sizes of segments and blocks.
 #[derive(Clone)]
 pub struct Options {
-    /// When written rows become visible to readers.
+    /// Condition for written rows to become visible to readers.
     pub durability: Durability,
     /// Size in octets at which a segment is sealed.
     pub segment_bytes: u64,
@@ -115,7 +115,7 @@ impl Mark {
 pub(crate) struct Open {
     file: File,
     path: PathBuf,
-    /// Its index; `None` after a write to it has failed.
+    /// Index of the segment; `None` after a write to it has failed.
     index: Option<File>,
     head: Head,
     len: u64,

@@ -76,7 +76,7 @@ pub enum EndpointError {
     /// The text is longer than an endpoint may be.
     #[error("an endpoint of {len} bytes, at most {MAX_ENDPOINT_LEN}")]
     TooLong {
-        /// Its length in bytes.
+        /// Length in bytes.
         len: usize,
     },
     /// A locator with a config part, which must not travel.
@@ -92,7 +92,7 @@ pub enum EndpointError {
         part: Part,
         /// The parameter.
         key: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: String,
         /// Description of valid values.
         expected: &'static str,

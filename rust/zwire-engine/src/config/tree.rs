@@ -176,7 +176,7 @@ impl Config {
             .map(|key| key.path)
     }
 
-    /// On failure a part of the value may be merged already; the callers work on copies.
+    /// Merges a value. On failure a part of it may be merged already; the callers work on copies.
     fn merge(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
         match keys::find(path) {
             Place::Unknown => obsolete(path, &value).unwrap_or_else(|| Err(unknown(path))),

@@ -32,7 +32,7 @@ pub struct NodeConfig {
     pub timestamping: Timestamping,
     /// Default timeout of queries (`queries_default_timeout`).
     pub queries_default_timeout: Duration,
-    /// How long a forwarded interest may stay unanswered (`routing/interests/timeout`).
+    /// Longest time that a forwarded interest may stay unanswered (`routing/interests/timeout`).
     pub interests_timeout: Duration,
     /// Weights of links to other routers (`routing/router/linkstate/transport_weights`).
     pub transport_weights: BTreeMap<ZenohId, u16>,
@@ -87,13 +87,13 @@ pub struct Listen {
 /// Endpoints of `connect/endpoints` that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetGroup {
-    /// How many of the targets have to be connected to.
+    /// Number of targets that have to be connected to.
     pub strategy: GroupStrategy,
     /// Targets of the group; a plain string is a group of one.
     pub targets: Vec<Target>,
 }
 
-/// How many endpoints of a group have to be connected to.
+/// Number of endpoints of a group that have to be connected to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupStrategy {
     /// All, as links of the same session.
@@ -117,7 +117,7 @@ pub struct Target {
 /// Rules for retries, and the effect of final failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConnectRules {
-    /// How long to try (`timeout_ms`).
+    /// Time budget of the attempts (`timeout_ms`).
     pub budget: Budget,
     /// Whether `open` fails when the budget is used up; otherwise the session continues without the
     /// endpoint.
@@ -184,9 +184,9 @@ pub struct ReturnConditions {
 /// `scouting/*`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scouting {
-    /// How long a client without endpoints looks for a node.
+    /// Time limit of scouting for a client without endpoints.
     pub timeout: Duration,
-    /// How long a peer or router waits for other nodes at start.
+    /// Time that a peer or router waits for other nodes at start.
     pub delay: Duration,
     /// `scouting/multicast/*`.
     pub multicast: MulticastScouting,
@@ -302,7 +302,7 @@ pub struct Timestamping {
     pub enabled: bool,
     /// Whether a publication from too far in the future is dropped; otherwise its time stamp is replaced.
     pub drop_future: bool,
-    /// How far ahead of the own clock a time stamp may lie (`zwire/timestamping/max_drift_ms`).
+    /// Largest lead over the own clock that a time stamp may have (`zwire/timestamping/max_drift_ms`).
     pub max_drift: Duration,
 }
 
@@ -358,9 +358,9 @@ pub struct Multicast {
 /// `transport/unicast/*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unicast {
-    /// How long each step of an outgoing handshake may take.
+    /// Time limit of each step of an outgoing handshake.
     pub open_timeout: Duration,
-    /// How long an incoming handshake may take.
+    /// Time limit of an incoming handshake.
     pub accept_timeout: Duration,
     /// Most incoming handshakes at once.
     pub accept_pending: usize,
@@ -391,15 +391,15 @@ pub struct Link {
     pub batch_size: u16,
     /// Batches per priority, by [`Priority`].
     pub queue_size: [usize; Priority::COUNT],
-    /// How long a droppable message waits for room.
+    /// Longest wait of a droppable message for room.
     pub wait_before_drop: Duration,
     /// Longest total wait of the fragments of one message.
     pub max_wait_before_drop_fragments: Duration,
-    /// How long a blocking message waits before the link counts as stuck.
+    /// Longest wait of a blocking message before the link counts as stuck.
     pub wait_before_close: Duration,
     /// Whether messages share batches.
     pub batching: bool,
-    /// How long a batch may stay open for more messages.
+    /// Longest time that a batch stays open for more messages.
     pub batching_time_limit: Duration,
     /// Bytes of one read.
     pub rx_buffer_size: usize,
@@ -507,7 +507,7 @@ pub struct Handler {
     pub capacity_messages: usize,
     /// Payload and attachment bytes that the queue holds; one message always fits.
     pub capacity_bytes: usize,
-    /// How long a full queue may block the receive loop before messages are dropped.
+    /// Longest time that a full queue may block the receive loop before messages are dropped.
     pub block_deadline: Duration,
 }
 

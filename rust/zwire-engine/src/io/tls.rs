@@ -46,7 +46,7 @@ const READ: core::ops::RangeInclusive<usize> = 20 * 1024..=256 * 1024;
 /// Type of a record without content; one may precede an alert.
 const CHANGE_CIPHER_SPEC: u8 = 0x14;
 
-/// How long a listener that refused a peer waits for the peer to close, so that the refusal arrives:
+/// Time for which a listener that refused a peer waits for the peer to close, so that the refusal arrives:
 /// closing with unread data would send a reset that overtakes it.
 const REFUSED_LINGER: Duration = Duration::from_millis(500);
 

@@ -21,7 +21,7 @@ pub(super) const PROTOCOL: &str = "unixsock-stream";
 /// Suffix of the lock file, as in eclipse-zenoh.
 const LOCK_SUFFIX: &str = ".lock";
 
-/// How often a lock file may vanish between opening and locking it: each time because a listener ended in
+/// Most times that a lock file may vanish between opening and locking it: each time because a listener ended in
 /// that moment.
 const LOCK_ATTEMPTS: usize = 10;
 

@@ -148,7 +148,7 @@ const RANKS: [LevelFilter; 6] = [
     LevelFilter::TRACE,
 ];
 
-/// By default the program gets records of warnings and errors.
+/// Levels of records; by default warnings and errors.
 static RECORDS: Levels = Levels::new(2);
 static LINES: Levels = Levels::new(0);
 

@@ -54,7 +54,7 @@ struct Site {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Consumer {
-    /// Not started.
+    /// No consumer was started.
     None,
     /// Running, or about to run.
     Busy,

@@ -21,7 +21,7 @@ use zwire_proto::zenoh::{
     discovery::{Found, ScoutingConfig},
 };
 
-/// How long an answer of a peer is held back, so that a router can be preferred.
+/// Time for which an answer of a peer is held back, so that a router can be preferred.
 const ROUTERS_FIRST: Duration = Duration::from_millis(50);
 /// Most nodes that are tried at once.
 const MAX_AT_ONCE: usize = 8;

@@ -28,16 +28,16 @@ use zwire_proto::{
     },
 };
 
-/// How long after a refusal with `MAX_LINKS` the crossing connection of the other side should have
+/// Delay after a refusal with `MAX_LINKS` the crossing connection of the other side should have
 /// arrived.
 const CROSSING: Duration = Duration::from_millis(200);
 
 /// Way in which a node was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// By its answer to a SCOUT.
+    /// Found by its answer to a SCOUT.
     Multicast,
-    /// By gossip of a neighbour.
+    /// Found by gossip of a neighbour.
     Gossip,
 }
 

@@ -160,7 +160,7 @@ pub enum CloseReason {
     /// The peer violated the protocol.
     #[error(transparent)]
     Protocol(#[from] LinkError),
-    /// Nothing was received within the time-to-live of the heartbeat.
+    /// The peer sent no data within the time-to-live of the heartbeat.
     #[error("the peer was silent for too long")]
     Silent,
     /// The listener has reached its limit of connections.

@@ -56,7 +56,7 @@ thread_local! {
 }
 
 enum Turn {
-    /// Nothing left to read.
+    /// No more data to read.
     Idle,
     /// There may be more to read, after other tasks had their turn.
     Yield,

@@ -68,7 +68,7 @@ const STRANGERS_WINDOW: u32 = 128 * 1024;
 /// the smallest.
 const MAX_DATAGRAM: u16 = 65_507 / 10;
 
-/// How long a connection outlives its link, for data on the way.
+/// Time by which a connection outlives its link, for data on the way.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Interval at which a lingering connection checks whether its datagrams are sent.
@@ -471,7 +471,7 @@ pub(crate) struct Guard {
     endpoint: Option<Endpoint>,
 }
 
-/// Length of that while: three probe timeouts.
+/// Longest wait for the draining period of closed connections, which is three probe timeouts.
 const PORT_LINGER: Duration = Duration::from_millis(500);
 
 impl Drop for Guard {

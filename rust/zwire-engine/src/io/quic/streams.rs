@@ -186,7 +186,7 @@ impl Streams {
         self.open.load(Ordering::Acquire)
     }
 
-    /// In low-latency mode prefixes are wider: there is one stream only, and its bytes are returned as
+    /// Switches to low-latency mode, in which prefixes are wider: there is one stream only, and its bytes are returned as
     /// they come.
     pub(super) fn set_low_latency(&self) {
         self.whole.store(false, Ordering::Release);

@@ -44,7 +44,8 @@ pub struct Event {
     pub endpoint: String,
     /// Address of the peer, if there was a connection.
     pub remote: Option<SocketAddr>,
-    /// At a ROUTER the identity under which it knows the peer; elsewhere the one that the peer announced.
+    /// Identity of the peer: at a ROUTER the one under which it knows the peer, elsewhere the one that
+    /// the peer announced.
     pub identity: Bytes,
 }
 
