@@ -283,7 +283,7 @@ impl Core {
                     self.advanced.asks.insert(get, (id, ask.id));
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a cache is not asked");
+                    tracing::debug!(%error, "querying a cache failed");
                     let answered = |machine: &mut Subscriber| {
                         machine.handle_answered(now, ask.id, Answered::NotAsked);
                     };
@@ -337,7 +337,7 @@ impl Core {
                 && let Err(error) =
                     self.publish(now, heartbeat, PushBody::Put(Put::new(payload)), None, effects)
             {
-                tracing::debug!(%error, "a heartbeat is not sent");
+                tracing::debug!(%error, "sending a heartbeat failed");
             }
         }
     }
@@ -359,7 +359,7 @@ impl Core {
         for body in bodies {
             let body = QueryReplyBody::Sample { key: key.clone(), body };
             if let Err(error) = self.api.reply(now, query.id, QueryReply { body, express, stamps: None }) {
-                tracing::debug!(%error, "a cache does not answer");
+                tracing::debug!(%error, "answering from a cache failed");
                 return false;
             }
         }
@@ -374,7 +374,7 @@ impl Core {
         }
         for part in parts {
             if let Err(error) = self.api.undeclare(now, part) {
-                tracing::debug!(%error, "a part of an advanced entity is gone already");
+                tracing::debug!(%error, "a part of an advanced entity was undeclared before");
             }
             self.forget(part, effects);
         }

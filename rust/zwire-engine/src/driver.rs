@@ -416,11 +416,11 @@ async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String)
                 let peer = incoming.peer();
                 match accept_one(&shared, incoming).await {
                     Ok(()) => {}
-                    // The peer failed to authenticate: worth a log line at info level.
+                    // TLS or the authentication of the peer failed: worth a log line at info level.
                     Err(
                         reason @ (ConnectReason::Tls(_) | ConnectReason::Handshake(HandshakeError::Auth(_))),
                     ) => tracing::info!(%peer, %reason, "a connection was refused"),
-                    Err(reason) => tracing::debug!(%peer, %reason, "a connection came to nothing"),
+                    Err(reason) => tracing::debug!(%peer, %reason, "an incoming connection failed"),
                 }
                 pending.lock().retain(|(known, _)| *known != id);
             })

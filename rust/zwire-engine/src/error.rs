@@ -98,7 +98,7 @@ pub enum Error {
         after: Duration,
     },
     /// The link went down while an operation was in progress on it.
-    #[error("the link was lost, or there is none: what was under way may be lost")]
+    #[error("the link was lost, or there is none: operations in progress may be lost")]
     LinkLost,
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]

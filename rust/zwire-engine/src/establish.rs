@@ -99,7 +99,7 @@ pub(crate) async fn accept(
     let gate = Gate::Admit(admit);
     match timeout(limit, run(Wire { io, tap }, Role::Acceptor(acceptor), gate)).await {
         Ok(result) => result,
-        // A peer that sends nothing gets no CLOSE either.
+        // After a timeout the peer gets no CLOSE.
         Err(_) => Err(ConnectReason::TimedOut(limit)),
     }
 }
@@ -205,7 +205,7 @@ impl Wire {
             buf.reserve(READ_BYTES);
             match self.io.try_read(buf) {
                 Ok(0) if first && matches!(self.io, Io::Tls(_)) => {
-                    let words = "it closed the connection without a word".to_owned();
+                    let words = "it closed the connection without a reason".to_owned();
                     return Err(TlsFailure::Refused(words).into());
                 }
                 Ok(0) => {

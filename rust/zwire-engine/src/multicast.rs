@@ -76,7 +76,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
             if target.rules.exit_on_failure {
                 return Err(error);
             }
-            tracing::warn!(%error, "going on without this group");
+            tracing::warn!(%error, "continuing without this group");
         }
     }
     Ok(())
@@ -258,7 +258,7 @@ impl Ears {
                     tracing::warn!(
                         peer = info.src,
                         ?reason,
-                        "a member of a multicast group has said more than it may: the rest was dropped"
+                        "a member of a multicast group exceeded a limit of its role: its remaining messages were dropped"
                     );
                 }
             }

@@ -143,7 +143,7 @@ impl Session {
                 Ok(link) => Some(link),
                 Err(error) if shared.config.connect.rules.exit_on_failure => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, "not connected: going on, and trying again");
+                    tracing::warn!(%error, "not connected: continuing, and trying again");
                     None
                 }
             };
@@ -178,13 +178,13 @@ impl Session {
                 if rules.exit_on_failure {
                     return Err(error);
                 }
-                tracing::warn!(%error, "not listening: going on without");
+                tracing::warn!(%error, "not listening: continuing without this endpoint");
                 if rules.budget != Budget::Once {
                     let (weak, target) = (weak.clone(), target.clone());
                     let task = async move {
                         tokio::time::sleep(rules.retry.delay(0)).await;
                         if let Err(reason) = driver::listen(&weak, &target, rules.budget).await {
-                            tracing::warn!(endpoint = %target.endpoint, %reason, "given up listening");
+                            tracing::warn!(endpoint = %target.endpoint, %reason, "listening failed for good: no further attempt is made");
                         }
                     };
                     shared.adopt([shared.runtime.spawn(task).abort_handle()]);

@@ -81,7 +81,7 @@ pub(crate) fn set_room(stream: &TcpStream, bytes: u32) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(bytes) {
         // Only the latency of urgent messages suffers; delivery is unaffected.
-        tracing::debug!(%error, "no bound for what waits in the socket");
+        tracing::debug!(%error, "the bound for unsent data could not be set");
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (stream, bytes);

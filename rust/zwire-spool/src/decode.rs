@@ -130,7 +130,7 @@ impl Reader<'_> {
         }
         let bits = NullBuffer::new(BooleanBuffer::new(aligned(bits), 0, rows));
         if bits.null_count() != nulls {
-            return Err(format!("{} nulls where {nulls} are told", bits.null_count()));
+            return Err(format!("{} nulls where the head declares {nulls}", bits.null_count()));
         }
         Ok(Some(bits))
     }

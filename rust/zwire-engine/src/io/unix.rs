@@ -154,10 +154,10 @@ impl Drop for Guard {
         if self.bound
             && let Err(error) = fs::remove_file(&self.socket)
         {
-            tracing::warn!(path = %self.socket.display(), %error, "a socket stays behind");
+            tracing::warn!(path = %self.socket.display(), %error, "the socket file could not be removed");
         }
         if let Err(error) = fs::remove_file(lock_path(&self.socket)) {
-            tracing::warn!(path = %self.socket.display(), %error, "a lock file stays behind");
+            tracing::warn!(path = %self.socket.display(), %error, "the lock file could not be removed");
         }
         // Explicitly: a forked child may hold a copy of the descriptor. An error has no consequence.
         let _ = self.lock.unlock();

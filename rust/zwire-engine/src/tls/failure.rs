@@ -185,7 +185,7 @@ fn said(alert: AlertDescription) -> String {
         | AlertDescription::CertificateRevoked
         | AlertDescription::AccessDenied => format!("it does not accept our certificate ({alert:?})"),
         AlertDescription::NoApplicationProtocol => {
-            "it wants other links over QUIC there (multistream, mixed_rel, rel), or is another service"
+            "it expects other parameters of QUIC links (multistream, mixed_rel, rel), or is another service"
                 .to_owned()
         }
         AlertDescription::ProtocolVersion => "it supports none of our TLS versions".to_owned(),

@@ -159,7 +159,7 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
                 let result = welcome(&inner, stream, id).await;
                 if let Err(reason) = result {
                     inner.state.lock().shaking.retain(|(known, _)| *known != id);
-                    tracing::debug!(%reason, "a connection came to nothing");
+                    tracing::debug!(%reason, "an incoming connection failed");
                     inner.owner.closed(None, &reason);
                 }
             })
