@@ -21,13 +21,13 @@ pub struct LinkInfo {
     pub whatami: WhatAmI,
     /// Whether each priority is a channel of its own.
     pub qos: bool,
-    /// Our end, as a locator.
+    /// Local end, as a locator.
     pub src: String,
-    /// The other end, as a locator.
+    /// Remote end, as a locator.
     pub dst: String,
-    /// The multicast group, as a locator.
+    /// Multicast group, as a locator.
     pub group: Option<String>,
-    /// The largest batch, in bytes.
+    /// Largest batch, in bytes.
     pub mtu: u16,
     /// Whether the link is a byte stream.
     pub streamed: bool,
@@ -84,7 +84,7 @@ pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
 /// Reason for the end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEnd {
-    /// We closed it.
+    /// Closed locally.
     Closed,
     /// The peer closed it.
     ByPeer(CloseReason),
@@ -96,7 +96,7 @@ pub enum LinkEnd {
     Silent,
     /// The peer violated the protocol.
     Protocol(String),
-    /// The peer did not take what was sent to it.
+    /// The peer did not take the data sent to it in time.
     Unresponsive,
 }
 

@@ -53,7 +53,7 @@ const REPLY_MESSAGES: usize = 65_536;
 pub enum Handler {
     /// The configured default.
     Default,
-    /// A queue of that many items; when it is full the link waits, up to the configured deadline.
+    /// A queue of that many items; when it is full the receive loop waits, up to the configured deadline.
     Fifo(usize),
     /// A queue of the newest items, at most this many; older ones are dropped silently.
     Ring(usize),

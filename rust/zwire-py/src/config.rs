@@ -125,7 +125,7 @@ impl PyConfig {
     ///
     /// Args:
     ///     key: The path, such as `"connect/endpoints"`.
-    ///     value: JSON5 text, or a value that `json.dumps` takes and that is no str.
+    ///     value: JSON5 text, or a value other than str that `json.dumps` accepts.
     ///
     /// Raises:
     ///     ConfigError: The key or the value is wrong.

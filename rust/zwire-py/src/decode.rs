@@ -200,10 +200,10 @@ impl Failure {
 ///
 /// Args:
 ///     sources: Paths, or buffers that hold a file each.
-///     ports: TCP and UDP ports on which everything is Zenoh, whatever it looks like.
-///     keys: Secret keys that open what is said under CURVE, each of 32 bytes.
+///     ports: TCP and UDP ports on which all traffic is decoded as Zenoh.
+///     keys: Secret keys for decrypting CURVE traffic, 32 bytes each.
 ///     max_rows: Most rows of a record batch.
-///     max_bytes: Most bytes of payloads in a record batch, save one payload that is larger.
+///     max_bytes: Most bytes of payloads in a record batch, except for a single larger payload.
 #[pyclass(module = "zwire", frozen)]
 pub(crate) struct Decoder {
     state: Arc<Mutex<State>>,

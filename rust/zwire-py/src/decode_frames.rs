@@ -249,9 +249,9 @@ const MAX_MICROS: f64 = 253_402_300_800.0 * 1e6;
 ///
 /// Args:
 ///     frames: An iterable of buffers, or of tuples `(data, src, dst, ts)`.
-///     stream: Whether frames are pieces of streams, with lengths in front of batches, or else a batch each.
+///     stream: Whether frames are pieces of streams, with a length before each batch; else each is a batch.
 ///     max_rows: Most rows of a record batch.
-///     max_bytes: Most bytes of payloads in a record batch, save one payload that is larger.
+///     max_bytes: Most bytes of payloads in a record batch, except for a single larger payload.
 #[pyclass(module = "zwire", frozen)]
 pub(crate) struct FrameDecoder {
     inner: Arc<Inner>,

@@ -48,7 +48,7 @@ impl DefaultHandler {
     }
 }
 
-/// A channel of that many items; when it is full, the sender is slowed down.
+/// A channel of at most that many items; when it is full, the sender is slowed down.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct FifoChannel(usize);
 
@@ -80,7 +80,7 @@ impl RingChannel {
 /// one warning is logged.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Channel {
-    /// Most items.
+    /// Maximum number of items.
     #[pyo3(get)]
     capacity: usize,
     /// `drop_oldest`, `drop_newest` or `block`.
@@ -129,7 +129,7 @@ impl LatestChannel {
         some(py, "capacity", capacity).map(Self)
     }
 
-    /// Most keys.
+    /// Maximum number of keys.
     #[getter]
     const fn capacity(&self) -> usize {
         self.0
@@ -189,7 +189,7 @@ pub(crate) struct BatchCallback {
     /// Function that is called when no more items come; None: nothing.
     #[pyo3(get)]
     drop: Option<Py<PyAny>>,
-    /// Most items of a list.
+    /// Maximum number of items of a list.
     #[pyo3(get)]
     max_items: usize,
     /// Function that is called with an exception of the callback; None: `sys.unraisablehook`.

@@ -334,7 +334,7 @@ impl Session {
         self.0.run(py, |engine, interrupted| engine.barrier(Barrier::Everything, timeout, interrupted))
     }
 
-    /// A timestamp that is later than all before it.
+    /// A timestamp that is later than all previous ones.
     fn new_timestamp(&self, py: Python<'_>) -> PyResult<PyTimestamp> {
         self.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp)
     }

@@ -15,7 +15,7 @@ use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
 ///     nanos: Nanoseconds on top of them; may be more than a second.
 ///
 /// Raises:
-///     InvalidValue: The time is later than can be written.
+///     InvalidValue: The time is later than can be represented.
 #[pyclass(name = "NTP64", module = "zwire.zenoh", frozen, eq, ord, hash)]
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PyNtp64(pub(crate) Ntp64);
@@ -84,7 +84,7 @@ impl PyNtp64 {
     /// Parses an instant such as `2024-07-01T13:51:12.129693Z`.
     ///
     /// Raises:
-    ///     InvalidValue: It is none, or too late.
+    ///     InvalidValue: The text is not an instant, or it is too late.
     #[classmethod]
     fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
         Ntp64::from_rfc3339(s).map(Self).map_err(|error| invalid(cls.py(), &error))
@@ -143,7 +143,7 @@ impl PyNtp64 {
 ///     bytes: The number, lowest byte first.
 ///
 /// Raises:
-///     InvalidValue: There are none, too many, or only zeros.
+///     InvalidValue: No bytes, more than 16, or only zeros.
 #[pyclass(name = "TimestampId", module = "zwire.zenoh", frozen, eq, ord, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PyTimestampId(pub(crate) ZenohId);
@@ -191,7 +191,7 @@ impl PyTimestampId {
 ///     id: 1 to 16 bytes that are not all zero, lowest first, or a `TimestampId`.
 ///
 /// Raises:
-///     InvalidValue: The time lies before 1970 or after February 2106, or the id is none.
+///     InvalidValue: The time lies before 1970 or after February 2106, or the id is invalid.
 ///     TypeError: The `datetime` has no time zone.
 #[pyclass(name = "Timestamp", module = "zwire.zenoh", frozen, eq, ord, hash)]
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,11 +21,11 @@ const SHARE_FROM: usize = 8 * 1024;
 /// Bytes: a payload or an attachment.
 ///
 /// A read-only buffer, so that `memoryview(z)`, `numpy.frombuffer(z, ...)` and `pyarrow.py_buffer(z)`
-/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8) or of nothing.
+/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8), or empty.
 /// Equal to and hashed like the `bytes` of the same content; slices share its memory.
 ///
 /// Raises:
-///     TypeError: The argument is neither.
+///     TypeError: The argument is neither a buffer nor text.
 #[pyclass(name = "ZBytes", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct PyZBytes(pub(crate) Bytes);

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! head: "ZWIRSLOT" | spool id | 0 ... | crc32c
-//! place: number | six values of 64 bits | 0 0 0 0 | crc32c
+//! slot: sequence number | six values of 64 bits | 0 0 0 0 | crc32c
 //! ```
 
 use crate::{

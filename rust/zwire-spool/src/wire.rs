@@ -4,7 +4,7 @@
 //! Each block is accompanied by a label:
 //!
 //! ```text
-//!  0  "ZWRL" 0 0 0 0    8  first offset   16  the one behind the last   24  the one behind this answer
+//!  0  "ZWRL" 0 0 0 0    8  first offset   16  offset after the last   24  offset after this answer
 //! 32  1: no row has these offsets, and there is no block   36  crc32c of all before
 //! ```
 //!

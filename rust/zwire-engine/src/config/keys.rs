@@ -12,7 +12,7 @@ pub struct Key {
     pub path: &'static str,
     /// Type of its value.
     pub kind: Kind,
-    /// Whether `{router: …, peer: …, client: …}` may stand for the value.
+    /// Whether an object `{router: …, peer: …, client: …}` may give one value per mode.
     pub per_mode: bool,
     /// Whether a new tree shows the default; otherwise it shows `null`, as eclipse-zenoh does for
     /// defaults that depend on the mode or are unset.

@@ -36,7 +36,7 @@ pub struct NodeConfig {
     pub interests_timeout: Duration,
     /// Weights of links to other routers (`routing/router/linkstate/transport_weights`).
     pub transport_weights: BTreeMap<ZenohId, u16>,
-    /// Prefix of every key of the session (`namespace`); never wild.
+    /// Prefix of every key of the session (`namespace`), without wildcards.
     pub namespace: Option<KeyExpr>,
     /// Key expressions that replace the declarations they include (`aggregation/*`).
     pub aggregation: Aggregation,

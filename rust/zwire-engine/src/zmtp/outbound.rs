@@ -52,9 +52,9 @@ impl Reconnect {
 /// Free capacity of a queue. The last message may exceed the remaining bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Messages.
+    /// Number of messages.
     pub messages: usize,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }
 

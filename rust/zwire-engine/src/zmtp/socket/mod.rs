@@ -63,7 +63,7 @@ pub enum SocketError {
     /// No peer has this identity.
     #[error("no peer has the identity {:?}", .identity.escape_ascii().to_string())]
     Unreachable {
-        /// The first frame.
+        /// Identity given in the first frame.
         identity: Bytes,
     },
     /// A message for a ROUTER consists of the identity of the peer and at least one more frame.
