@@ -50,7 +50,7 @@ def threads():
     tasks = os.listdir("/proc/self/task")
     return sorted(open(f"/proc/self/task/{task}/comm").read().strip() for task in tasks)
 """
-WARNING = "not connected: going on, and trying again"
+WARNING = "not connected: continuing, and trying again"
 
 
 def program(code, **environment):
@@ -169,7 +169,7 @@ def test_of_many_records_the_first_are_heard_and_the_others_counted(heard, hub):
     zwire.log.limit(3, 0.5)
     rude(hub, 20)
     (summary,) = heard.wait("… and ")
-    text = "a connection came to nothing"
+    text = "an incoming connection failed"
     single = [record for record in heard.having(text) if record is not summary]
     assert summary.getMessage().startswith(f"… and {summary.left_out} more in 1 s, the last: {text}: peer=")
     assert summary.levelno == logging.DEBUG
@@ -181,7 +181,7 @@ def test_of_many_records_the_first_are_heard_and_the_others_counted(heard, hub):
 def test_no_limit_is_none(heard, hub):
     zwire.log.limit(None)
     rude(hub, 20)
-    assert len(heard.wait("a connection came to nothing", 20)) == 20
+    assert len(heard.wait("an incoming connection failed", 20)) == 20
     with pytest.raises(ValueError, match="longer than 0 s"):
         zwire.log.limit(1, 0.0)
 
@@ -272,7 +272,7 @@ def test_a_handler_may_publish_what_it_hears(heard, hub):
         try:
             rude(hub, 1)
             # What was told before may still be on its way.
-            while "came to nothing" not in subscriber.recv(timeout=PATIENCE).payload.to_string():
+            while "connection failed" not in subscriber.recv(timeout=PATIENCE).payload.to_string():
                 pass
         finally:
             logging.getLogger("zwire").removeHandler(publishes)
@@ -467,7 +467,8 @@ def test_a_command_says_warnings_in_its_name():
     assert code == 0
     (line,) = err.splitlines()
     assert line.startswith(
-        "zwire sub: not listening: going on without: error=could not listen on tcp/192.0.2.1:7447"
+        "zwire sub: not listening: continuing without this endpoint: "
+        "error=could not listen on tcp/192.0.2.1:7447"
     )
 
 

@@ -156,7 +156,7 @@ fn refused_certificates(protocol: &str) {
     let hub = hub(&at("localhost:0"), &ca.listener("node", "enable_mtls: true"));
     let endpoint = &hub.listening()[0];
     for (shows, word) in [
-        (String::new(), "demands a certificate"),
+        (String::new(), "requires a certificate"),
         (ca.shows("old"), "our certificate has expired"),
         (stranger.shows("thief"), "does not know the authority"),
     ] {

@@ -1,16 +1,16 @@
-//! What can go wrong in the engine.
+//! Errors of the engine.
 
 use core::time::Duration;
 use std::{io, net::SocketAddr, sync::Arc};
 use thiserror::Error as ThisError;
 
-/// Every way in which a command or a session can fail.
+/// Any failure of a command or a session.
 #[derive(Clone, Debug, ThisError)]
 pub enum Error {
     /// The operating system refused threads or an event queue.
     #[error("the runtime could not be started: {source}")]
     Runtime {
-        /// Why.
+        /// Cause.
         source: Arc<io::Error>,
     },
     /// The session belongs to another process.
@@ -18,18 +18,18 @@ pub enum Error {
         "this session belongs to process {born}, this is process {here}: open a new session after a fork"
     )]
     Forked {
-        /// Where it was opened.
+        /// Process in which it was opened.
         born: u32,
-        /// Where it is used.
+        /// Process in which it is used.
         here: u32,
     },
     /// The session is closed.
     #[error("the session is closed")]
     Closed,
-    /// A node that has not started is asked for something that only the network knows.
+    /// A node that has not started was asked for a value that only the network knows.
     #[error("the node has not started")]
     NotStarted,
-    /// What is possible before the start only.
+    /// The operation is possible only before the start.
     #[error("the node has started, or stopped, already")]
     Started,
     /// The publisher, subscriber, … is undeclared.
@@ -38,7 +38,7 @@ pub enum Error {
         /// `publisher`, `subscriber`, …
         what: &'static str,
     },
-    /// The configuration does not hold together.
+    /// The configuration is inconsistent.
     #[error(transparent)]
     Config(Arc<crate::config::ConfigError>),
     /// No endpoint could be connected to.
@@ -46,22 +46,22 @@ pub enum Error {
     Connect {
         /// The last endpoint tried.
         endpoint: String,
-        /// What went wrong there.
+        /// Reason of its failure.
         reason: ConnectReason,
     },
     /// A client without endpoints has found no node.
     #[error("{}", nobody_found(group, interfaces, after, failures))]
     NobodyFound {
-        /// Where it asked.
+        /// Multicast group that was asked.
         group: SocketAddr,
-        /// The names of the interfaces on which it asked.
+        /// Names of the interfaces on which it was asked.
         interfaces: String,
-        /// How long.
+        /// Time after which scouting gave up.
         after: Duration,
-        /// Endpoints of those that answered, and why they are of no use.
+        /// Endpoints of the nodes that answered, and why no connection to them came about.
         failures: Vec<(String, ConnectReason)>,
     },
-    /// A text that is no endpoint of ZeroMQ.
+    /// Text that is not a ZeroMQ endpoint.
     #[error(transparent)]
     Endpoint(#[from] crate::zmtp::InvalidEndpoint),
     /// An endpoint could not be listened on.
@@ -69,7 +69,7 @@ pub enum Error {
     Listen {
         /// The endpoint.
         endpoint: String,
-        /// Why.
+        /// Cause.
         source: Arc<io::Error>,
     },
     /// An endpoint of the configuration could not be listened on.
@@ -77,47 +77,49 @@ pub enum Error {
     Bind {
         /// The endpoint.
         endpoint: String,
-        /// Why.
+        /// Cause.
         reason: ConnectReason,
     },
     /// The capture file could not be written.
     #[error("could not write the capture {path}: {source}")]
     Tap {
-        /// Its path.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause.
         source: Arc<io::Error>,
     },
-    /// Something took longer than it may.
+    /// An operation exceeded its time limit.
     #[error("{what} took longer than {after:?}")]
     TimedOut {
-        /// What was waited for.
+        /// Operation that was waited for.
         what: &'static str,
-        /// How long.
+        /// The time limit.
         after: Duration,
     },
-    /// The link went while something was under way on it.
-    #[error("the link was lost, or there is none: what was under way may be lost")]
+    /// The link went down while an operation was in progress on it.
+    #[error("the link was lost, or there is none: operations in progress may be lost")]
     LinkLost,
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// It has to wait first, and the caller must not; see [`crate::rt::deferred`].
+    /// The operation would block, and the caller must not; see [`crate::rt::deferred`].
     #[error("this would have to wait")]
     WouldBlock,
-    /// The samples of an advanced publisher would have nothing that tells them apart.
+    /// An advanced publisher with a cache has neither timestamps nor sequence numbers to identify its
+    /// samples.
     #[error(
-        "a cache without sample_miss_detection tells samples apart by their times, and this session gives none: \
-         set timestamping/enabled, or sample_miss_detection"
+        "an advanced publisher with a cache needs timestamps or sequence numbers: set timestamping/enabled=true or \
+         pass sample_miss_detection"
     )]
     NoTimestamps,
-    /// A key expression leaves no room for what has to be declared beside it.
-    #[error("nothing can be declared beside this key: {0}")]
+    /// No internal keys (heartbeats, tokens) can be derived from the key expression of an advanced
+    /// publisher.
+    #[error("cannot derive the internal keys of an advanced publisher from this key expression: {0}")]
     Key(#[from] zwire_proto::zenoh::keyexpr::KeyExprError),
-    /// A command that a machine refused.
+    /// A command that a state machine refused.
     #[error(transparent)]
     Command(#[from] zwire_proto::zenoh::session::SessionError),
-    /// A command that a node of ZRE refused.
+    /// A command that a ZRE node refused.
     #[error(transparent)]
     Node(#[from] zwire_proto::zre::node::NodeError),
 }
@@ -134,42 +136,45 @@ fn nobody_found(
     };
     if failures.is_empty() {
         return format!(
-            "nobody answered on {group} within {after:?} ({place}), and no endpoint is configured"
+            "no node answered on {group} within {after:?} ({place}), and no endpoint is configured"
         );
     }
     let failures: Vec<String> =
         failures.iter().map(|(endpoint, reason)| format!("{endpoint}: {reason}")).collect();
-    format!("nobody who answered on {group} could be connected to within {after:?}: {}", failures.join("; "))
+    format!(
+        "no node that answered on {group} could be connected to within {after:?}: {}",
+        failures.join("; ")
+    )
 }
 
-/// Why a connection did not come about.
+/// Reason why a connection was not established.
 #[derive(Clone, Debug, ThisError)]
 pub enum ConnectReason {
-    /// The operating system says so.
+    /// Error of the operating system.
     #[error("{0}")]
     Io(Arc<io::Error>),
     /// The handshake failed.
     #[error("{0}")]
     Handshake(#[from] zwire_proto::zenoh::link::HandshakeError),
-    /// Nothing came in time.
+    /// No answer in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// The address could not be resolved.
     #[error("the address does not resolve")]
     Unresolved,
-    /// What is configured of certificates is of no use.
+    /// The configured certificates or keys cannot be used.
     #[error("{0}")]
     TlsSettings(#[from] crate::net::tls::TlsSettingsError),
-    /// TLS did not come about.
+    /// The TLS handshake failed.
     #[error("{0}")]
     Tls(#[from] crate::net::tls::TlsFailure),
-    /// The handshake of WebSocket failed, or there is one where none belongs.
+    /// The WebSocket handshake failed, or the peer speaks WebSocket at an endpoint of another protocol.
     #[error("WebSocket: {0}")]
     WebSocket(String),
-    /// This build does not speak the protocol of the endpoint.
+    /// This build does not support the protocol of the endpoint.
     #[error("the protocol {0:?} is not supported")]
     Protocol(String),
-    /// There is a session with the node that answered.
+    /// There is a session with the node that answered already.
     #[error("there is a session with {0} already")]
     Connected(zwire_proto::zenoh::ZenohId),
     /// Neither endpoints nor scouting are configured.

@@ -1,10 +1,11 @@
 //! Sockets, tasks and timers for the machines of `zwire-proto`.
 //!
-//! [`Session`] is the whole surface: it owns the machines of one node behind one lock, the links, and
-//! the tasks that turn them. Nothing here decides what a protocol document decides.
+//! [`Session`] is the public surface: it owns the machines of one node behind one lock, the links, and
+//! the tasks that drive them. Every decision that a protocol document prescribes is made in
+//! `zwire-proto`.
 //!
-//! Locks are taken in one order: core, link, queue; what a connection has of its own comes last. User code
-//! runs under none of them.
+//! Locks are taken in one order: core, link, queue; locks that belong to a connection come last. User
+//! code runs under none of them.
 
 pub mod config;
 pub mod error;

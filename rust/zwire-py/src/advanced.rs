@@ -1,11 +1,11 @@
-//! How advanced publishers and subscribers are set up, and what the latter miss: `zwire.zenoh.ext`.
+//! Options of advanced publishers and subscribers, and missed samples: `zwire.zenoh.ext`.
 
 use crate::{enums, errors, handlers::Item, sample::PyEntityGlobalId};
 use core::time::Duration;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDelta};
 use zwire_proto::zenoh::advanced::{Heartbeat, History, Miss, Recovery};
 
-/// A time in seconds, or a `timedelta`.
+/// Converts seconds, or a `timedelta`.
 fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds = match value.cast::<PyDelta>() {
         Ok(delta) => delta.call_method0("total_seconds")?.extract::<f64>()?,
@@ -19,10 +19,11 @@ fn option<'py>(value: Option<&'py Bound<'py, PyAny>>) -> Option<&'py Bound<'py, 
     value.filter(|value| !value.is_none())
 }
 
-/// How a cache answers.
+/// Options for the replies of a cache.
 ///
-/// Answers take the priority and the congestion control of the question, whatever is given: their end would
-/// overtake them, or they would be lost where nobody asks again. So it is in eclipse-zenoh. `express` holds.
+/// Replies always take the priority and the congestion control of the query: otherwise their end could
+/// overtake them, or they could be dropped without being queried again. eclipse-zenoh does the same.
+/// `express` is applied.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
 pub(crate) struct RepliesConfig {
     express: Option<bool>,
@@ -42,7 +43,7 @@ impl RepliesConfig {
     }
 }
 
-/// What an advanced publisher keeps: its newest `max_samples` publications, one if that is None.
+/// Cache of an advanced publisher: keeps its newest `max_samples` publications, one if that is None.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
 pub(crate) struct CacheConfig {
     max_samples: usize,
@@ -60,7 +61,7 @@ impl CacheConfig {
 }
 
 impl CacheConfig {
-    /// How many, and whether answers are sent at once.
+    /// Number of samples, and whether replies are sent without batching.
     pub(crate) fn parts(&self, py: Python<'_>) -> PyResult<(usize, Option<bool>)> {
         if self.max_samples == 0 {
             return Err(errors::usage(py, "max_samples of a cache must not be zero"));
@@ -69,10 +70,11 @@ impl CacheConfig {
     }
 }
 
-/// How subscribers of an advanced publisher see what they miss: its publications are numbered.
+/// Miss detection for the subscribers of an advanced publisher: its publications carry sequence numbers.
 ///
-/// `heartbeat` tells the last number again and again, each that many seconds. `sporadic_heartbeat` tells it
-/// once, so many seconds after a publication. Only one of them can be given.
+/// `heartbeat` announces the last number periodically, at intervals of that many seconds.
+/// `sporadic_heartbeat` announces it once, that many seconds after a publication. Only one of them can be
+/// given.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
 pub(crate) struct MissDetectionConfig(pub(crate) Option<Heartbeat>);
 
@@ -95,10 +97,11 @@ impl MissDetectionConfig {
     }
 }
 
-/// What an advanced subscriber gets of the past: of each publisher that has a cache at most `max_samples`,
+/// Past samples for an advanced subscriber: at most `max_samples` of each publisher that has a cache,
 /// none older than `max_age` seconds.
 ///
-/// With `detect_late_publishers` also of those that come later, if they have `publisher_detection`.
+/// With `detect_late_publishers` also those of publishers that appear later, if they have
+/// `publisher_detection`.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
 pub(crate) struct HistoryConfig(pub(crate) History);
 
@@ -116,11 +119,11 @@ impl HistoryConfig {
     }
 }
 
-/// How an advanced subscriber gets what it misses: it asks the caches of publishers.
+/// Recovery of missed samples for an advanced subscriber: it queries the caches of publishers.
 ///
-/// That something is missing it sees when something newer comes. That the newest is missing it sees by the
-/// `heartbeat` of the publisher, or it asks each `periodic_queries` seconds (or `timedelta`). One of them has
-/// to be given.
+/// A gap is detected when a newer sample arrives. A missing last sample is detected by the `heartbeat` of
+/// the publisher, or by queries every `periodic_queries` seconds (or `timedelta`). One of them has to be
+/// given.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
 pub(crate) struct RecoveryConfig(pub(crate) Recovery);
 
@@ -133,27 +136,27 @@ impl RecoveryConfig {
             (Some(period), false) => Recovery::Periodic(duration("periodic_queries", period)?),
             (None, true) => Recovery::Heartbeat,
             _ => {
-                let what = "one of periodic_queries and heartbeat=True has to be given, and not both";
+                let what = "give either periodic_queries or heartbeat=True, not both";
                 return Err(PyValueError::new_err(what));
             }
         }))
     }
 }
 
-/// Publications that an advanced subscriber has missed, one after the other.
+/// Consecutive publications that an advanced subscriber has missed.
 #[pyclass(module = "zwire.zenoh.ext", name = "Miss", frozen, eq, skip_from_py_object)]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PyMiss(Miss);
 
 #[pymethods]
 impl PyMiss {
-    /// Who published them.
+    /// Publisher of the missed samples.
     #[getter]
     fn source(&self) -> PyEntityGlobalId {
         PyEntityGlobalId::of(self.0.source.zid, self.0.source.eid)
     }
 
-    /// How many.
+    /// Number of missed samples.
     #[getter]
     const fn nb(&self) -> u64 {
         self.0.count

@@ -1,4 +1,4 @@
-//! `AdvancedPublisher`: publications that can be asked for again.
+//! `AdvancedPublisher`: a publisher with a cache and sequence numbers.
 
 use crate::{
     advanced::{CacheConfig, MissDetectionConfig},
@@ -13,13 +13,13 @@ use pyo3::{prelude::*, types::PyDict};
 use zwire_engine::AdvancedPublisherOptions;
 use zwire_proto::zenoh::{Encoding, KeyExpr, Qos, Reliability, session::PublisherOptions, wire::PushBody};
 
-/// A publisher that numbers and keeps what it publishes. A context manager; it undeclares itself when it is
-/// dropped.
+/// A publisher that numbers and caches its publications. A context manager; it undeclares itself when it
+/// is dropped.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref)]
 pub(crate) struct AdvancedPublisher {
     pub(crate) declared: Declared,
     key: KeyExpr,
-    /// Of values that come without one.
+    /// Default encoding of values.
     encoding: Encoding,
     options: PublisherOptions,
 }
@@ -27,8 +27,8 @@ pub(crate) struct AdvancedPublisher {
 /// Declares an advanced publisher.
 ///
 /// `cache` keeps its newest publications, `sample_miss_detection` numbers them, and `publisher_detection`
-/// says by a token that it is there. A cache without numbers needs a session that gives its publications
-/// times (`timestamping/enabled`).
+/// announces it by a liveliness token. A cache without numbers needs a session that adds timestamps to
+/// publications (`timestamping/enabled`).
 #[pyfunction]
 #[pyo3(signature = (
     session, key_expr, *, encoding=None, congestion_control=None, priority=None, express=None,
@@ -85,7 +85,7 @@ impl AdvancedPublisher {
             engine.publish_advanced(id, qos, body, stamps, interrupted).map(|_| ())
         };
         let result = self.declared.session.run(py, publish);
-        // The engine knows numbers; this knows what was undeclared.
+        // The engine reports an unknown entity; this object knows that it was undeclared.
         result.or_else(|error| self.declared.check(py).and(Err(error)))
     }
 }
@@ -106,31 +106,31 @@ impl AdvancedPublisher {
         self.declared.exit(py)
     }
 
-    /// Its id.
+    /// Id of the publisher.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// Where it publishes.
+    /// Key expression that it publishes on.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// The encoding of its values.
+    /// Default encoding of its values.
     #[getter]
     fn encoding(&self) -> encoding::PyEncoding {
         encoding::PyEncoding(self.encoding.clone())
     }
 
-    /// What happens to its publications when a queue is full.
+    /// Congestion control of its publications: the policy for a full queue.
     #[getter]
     fn congestion_control(&self) -> enums::PyCongestionControl {
         enums::PyCongestionControl(self.options.qos.congestion())
     }
 
-    /// The priority of its publications.
+    /// Priority of its publications.
     #[getter]
     fn priority(&self) -> enums::PyPriority {
         enums::PyPriority(self.options.qos.priority())
@@ -166,14 +166,14 @@ impl AdvancedPublisher {
         self.publish(py, del_body(attachment, timestamp, None)?, timestamp_instrumentation)
     }
 
-    /// Waits until at least `n` subscribers are known. With a timeout in seconds, `TimedOut` when it is
-    /// over.
+    /// Waits until at least `n` subscribers are known. Raises `TimedOut` after `timeout` seconds, if
+    /// given.
     #[pyo3(signature = (n=1, timeout=None))]
     fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_matching(py, n, timeout)
     }
 
-    /// Ends the publisher and its cache. A second time is an error.
+    /// Undeclares the publisher and ends its cache. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }

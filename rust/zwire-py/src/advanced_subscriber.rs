@@ -1,4 +1,4 @@
-//! `AdvancedSubscriber`: samples of the past, in order, without holes where somebody has them.
+//! `AdvancedSubscriber`: past samples, ordering, and recovery of missed samples from caches.
 
 use crate::{
     advanced::{HistoryConfig, RecoveryConfig},
@@ -22,9 +22,9 @@ use zwire_proto::zenoh::{
     session::EntityId,
 };
 
-/// A subscriber that orders what it gets, asks for what is missing, and says what is lost. A context manager,
-/// and an iterator over its samples unless it has a callback. It undeclares itself when it is dropped, unless
-/// it has a callback.
+/// A subscriber that orders samples, recovers missed ones, and reports those that are lost. A context
+/// manager, and an iterator over its samples unless it has a callback. It undeclares itself when it is
+/// dropped, unless it has a callback.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic)]
 pub(crate) struct AdvancedSubscriber {
     session: Handle,
@@ -35,8 +35,8 @@ pub(crate) struct AdvancedSubscriber {
 
 /// Declares an advanced subscriber.
 ///
-/// `history` is what it gets of the past, `recovery` how it gets what it misses, and `subscriber_detection`
-/// says by a token that it is there.
+/// `history` selects past samples, `recovery` how missed samples are recovered, and
+/// `subscriber_detection` announces the subscriber by a liveliness token.
 #[pyfunction]
 #[pyo3(signature = (
     session, key_expr, handler=None, *, allowed_origin=None, history=None, recovery=None,
@@ -85,33 +85,33 @@ impl AdvancedSubscriber {
         self.subscriber.exit(py)
     }
 
-    /// Its id.
+    /// Id of the subscriber.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.subscriber.id()
     }
 
-    /// What it subscribes to.
+    /// Key expression that it subscribes to.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         self.subscriber.key_expr()
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.subscriber.handler(py)
     }
 
-    /// How many samples were dropped because the handler was full.
+    /// Number of samples dropped because the handler was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.subscriber.dropped()
     }
 
-    /// Listens to what is missed: reported when nobody has it any more, each publication once.
+    /// Listens for missed samples: each is reported once, when no cache has it any more.
     ///
-    /// Only publishers with `sample_miss_detection` let that be seen.
+    /// Requires publishers with `sample_miss_detection`.
     #[pyo3(signature = (handler=None))]
     fn sample_miss_listener(
         &self,
@@ -140,35 +140,37 @@ impl AdvancedSubscriber {
         Subscriber::new(py, self.session.clone(), id, key, queue, handler)
     }
 
-    /// Waits until all neighbours know of it. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits until all neighbours know the subscriber. Raises `TimedOut` after `timeout` seconds, if
+    /// given.
     #[pyo3(signature = (timeout=None))]
     fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.subscriber.wait_ready(py, timeout)
     }
 
-    /// Ends the subscription. A second time is an error.
+    /// Undeclares the subscriber. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.subscriber.undeclare(py)
     }
 
-    /// The next sample, or None if there is none right now.
+    /// The next sample, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.subscriber.try_recv(py)
     }
 
-    /// The next sample, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next sample. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         self.subscriber.recv(py, timeout)
     }
 
-    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list
+    /// at the timeout.
     #[pyo3(signature = (max_items, timeout=None))]
     fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
         self.subscriber.recv_many(py, max_items, timeout)
     }
 
-    /// Up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
+    /// Takes up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         self.subscriber.recv_batch(py, max_rows, timeout)
@@ -179,7 +181,7 @@ impl AdvancedSubscriber {
     }
 }
 
-/// A listener to what an advanced subscriber misses.
+/// Listener for samples that an advanced subscriber has missed.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic)]
 pub(crate) struct SampleMissListener {
     session: Handle,
@@ -231,13 +233,13 @@ impl SampleMissListener {
         Ok(())
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// Ends the listener. A second time is an error.
+    /// Undeclares the listener. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.session.look(py)?;
         if !self.live.load(Ordering::Acquire) {
@@ -247,12 +249,12 @@ impl SampleMissListener {
         Ok(())
     }
 
-    /// The next miss, or None if there is none right now.
+    /// The next miss, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next miss, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next miss. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)

@@ -1,7 +1,7 @@
-//! Callbacks: from a queue of the engine to a function of the user.
+//! Callbacks: pass items from a queue of the engine to a function of the user.
 //!
-//! The threads are those of the [pool](crate::pool). A turn takes the interpreter once for a run of items,
-//! not once for each.
+//! They run in the threads of the [pool](crate::pool). A turn takes the interpreter lock once for many
+//! items.
 
 use crate::{
     errors,
@@ -31,42 +31,44 @@ use zwire_engine::{
     queue::{INTERRUPT_PERIOD, Rest},
 };
 
-/// Most items that one turn hands over, one by one.
+/// Most items that one turn passes on, one by one.
 const BATCH: usize = 256;
 
 /// Most bytes of items that one turn takes out of their queue.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// How long the exit of the interpreter waits for callbacks that are at work.
+/// Time for which the exit of the interpreter waits for running callbacks.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The callbacks of one session.
+/// All callbacks of one session.
 #[derive(Default)]
 pub(crate) struct Group {
     counts: Mutex<Counts>,
     changed: Condvar,
-    /// No more calls are to be made.
+    /// Set when no more calls are to be made.
     cancelled: AtomicBool,
-    /// How often one of them has raised.
+    /// Number of exceptions raised by them.
     errors: AtomicU64,
 }
 
 #[derive(Default)]
 struct Counts {
-    /// Callbacks that are not over.
+    /// Number of callbacks that have not ended.
     live: usize,
-    /// Those of them that are closing their session right now: their end cannot be waited for.
+    /// Number of those that are closing their session right now: waiting for their end would be a
+    /// deadlock.
     closing: usize,
 }
 
 impl Group {
-    /// How many callbacks are not over, but for those that wait here themselves.
+    /// Number of callbacks that have not ended, except those that wait in `finish` themselves.
     fn others(counts: &Counts) -> usize {
         counts.live.saturating_sub(counts.closing)
     }
 
-    /// Waits for the callbacks of a closed session until `end`, or until `interrupted` says so. Then no more
-    /// calls are made, but one that runs goes on. How many do.
+    /// Waits for the callbacks of a closed session until `end`, or until `interrupted` returns true.
+    /// After that no more calls are made, but a running one continues. Returns the number of callbacks
+    /// left.
     pub(crate) fn finish(
         self: &Arc<Self>,
         end: Option<Instant>,
@@ -98,12 +100,12 @@ impl Group {
         left
     }
 
-    /// How often a callback of the session has raised.
+    /// Number of exceptions raised by callbacks of the session.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// One has raised.
+    /// Counts an exception.
     pub(crate) fn count_error(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
@@ -114,30 +116,30 @@ impl Group {
     }
 }
 
-/// The life of one callback, for those who end it early or wait for its end.
+/// State of one callback, for code that ends it early or waits for its end.
 #[derive(Default)]
 pub(crate) struct Life {
     group: Arc<Group>,
-    /// No more calls are to be made.
+    /// Set when no more calls are to be made.
     cancelled: AtomicBool,
-    /// How often it has raised.
+    /// Number of exceptions that it has raised.
     errors: AtomicU64,
     over: Mutex<bool>,
     ended: Condvar,
 }
 
 thread_local! {
-    /// Whose callback this thread runs.
+    /// State of the callback that this thread runs.
     static CURRENT: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
 }
 
 impl Life {
-    /// One of a group.
+    /// State of a callback in a group.
     pub(crate) fn of(group: &Arc<Group>) -> Arc<Self> {
         Arc::new(Self { group: group.clone(), ..Self::default() })
     }
 
-    /// No more calls are made but for the end; one that runs goes on.
+    /// Ends the callback: only `drop` is still called; a running call continues.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
     }
@@ -146,13 +148,13 @@ impl Life {
         self.cancelled.load(Ordering::Acquire) || self.group.cancelled.load(Ordering::Acquire)
     }
 
-    /// How often the callback has raised.
+    /// Number of exceptions that the callback has raised.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Waits until the last call has come back. Within the callback itself that cannot be waited for.
-    /// Whether it is over; else `interrupted` said so.
+    /// Waits until the last call has returned; within the callback itself it returns at once. False if
+    /// `interrupted` returned true.
     pub(crate) fn wait(self: &Arc<Self>, interrupted: &mut dyn FnMut() -> bool) -> bool {
         if CURRENT.with_borrow(|life| life.as_ref().is_some_and(|life| Arc::ptr_eq(life, self))) {
             return true;
@@ -181,14 +183,14 @@ impl Life {
     }
 }
 
-/// What the user gave to be called.
+/// Callables given by the user.
 pub(crate) struct Called {
     pub(crate) callback: Py<PyAny>,
-    /// What to call at the end.
+    /// Function to call at the end.
     pub(crate) drop: Option<Py<PyAny>>,
-    /// What to call with an exception of the callback.
+    /// Function to call with an exception of the callback.
     pub(crate) on_error: Option<Py<PyAny>>,
-    /// Most items of one call, which gets a list of them; `None` for one by one.
+    /// Most items of a list for one call; `None`: one item for each call.
     pub(crate) batch: Option<usize>,
 }
 
@@ -215,13 +217,14 @@ impl Called {
                 let argument = item.into_py(py).map(|item| item.into_bound(py));
                 let handed = argument.as_ref().ok().and_then(T::handed);
                 let result = argument.and_then(|item| call_with(&self.callback, item));
-                // One bad item or one bad call does not end the subscription.
+                // An invalid item or a raising call does not end the subscription.
                 self.good(py, result, handed, life);
             }
         }
     }
 
-    /// Without the error, which is counted and told. What was handed to the callback is back.
+    /// Unwraps a result; an error is counted and reported. The items in `handed` count as returned by the
+    /// callback.
     fn good<R>(
         &self,
         py: Python<'_>,
@@ -258,15 +261,15 @@ impl Called {
     }
 }
 
-/// A queue and who is called with what comes in it.
+/// A queue and the callables for its items.
 struct Calls<T: Item> {
     queue: Arc<Queue<T>>,
-    /// Given back at the end.
+    /// Released at the end.
     called: Mutex<Option<Arc<Called>>>,
     life: Arc<Life>,
 }
 
-/// Says whose callback this thread runs.
+/// Guard that sets [`CURRENT`] while a callback runs.
 struct Current;
 
 impl Current {
@@ -296,7 +299,7 @@ impl<T: Item> Work for Calls<T> {
                 called.end(py);
                 *self.called.lock() = None;
                 drop(called);
-                // The queue holds the waker, the waker this.
+                // Breaks a cycle: the queue holds the waker, and the waker this work.
                 self.queue.set_waker(None);
                 self.life.end();
                 Turn::Over
@@ -310,7 +313,7 @@ impl<T: Item> Work for Calls<T> {
     }
 }
 
-/// Calls what the user gave with what comes in the queue, until that is closed and empty.
+/// Starts calling the user's functions with the items of a queue, until that is closed and empty.
 pub(crate) fn start<T: Item>(
     py: Python<'_>,
     queue: Arc<Queue<T>>,
@@ -321,7 +324,7 @@ pub(crate) fn start<T: Item>(
     life.group.count(|counts| counts.live += 1);
     match Pool::here().employ(Box::new(work)) {
         Ok(task) => {
-            // The work lives as long as something may come: its queue holds it.
+            // The queue holds the work, so it lives as long as items may come.
             queue.set_waker(Some(Arc::new(move || Task::announce(&task))));
             Ok(())
         }
@@ -333,26 +336,25 @@ pub(crate) fn start<T: Item>(
     }
 }
 
-/// The thread that ends the interpreter, once it has begun to.
+/// Thread that ends the interpreter, once it has begun to.
 static EXIT: OnceLock<ThreadId> = OnceLock::new();
 
-/// The interpreter has begun to end, and closes what is open.
+/// Records that the interpreter has begun to end, and that this thread closes what is open.
 pub(crate) fn exit_begins() {
     EXIT.get_or_init(|| thread::current().id());
 }
 
-/// Whether this is a thread that the end of the interpreter leaves behind, and that must not ask for it any
-/// more: its state is gone, or about to be.
+/// Whether this is a daemon thread at the end of the interpreter, which must not request the interpreter
+/// lock any more: its thread state is gone, or about to be.
 pub(crate) fn is_left_behind() -> bool {
     let this = thread::current();
     EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(pool::NAME)
 }
 
-/// Does not return in a thread that the end of the interpreter leaves behind.
+/// Does not return in a daemon thread at the end of the interpreter.
 ///
-/// What such a daemon thread hears is that its session is closed, and it would print that: while the
-/// interpreter ends, `CPython` aborts the process for it if it comes at the wrong moment. Threads of
-/// callbacks are waited for.
+/// Such a thread would get an error because its session is closed, and print it: while the interpreter
+/// ends, `CPython` may abort the process for that. Threads of callbacks are waited for.
 pub(crate) fn stay_at_exit(py: Python<'_>) {
     if is_left_behind() {
         py.detach(|| {
@@ -363,10 +365,10 @@ pub(crate) fn stay_at_exit(py: Python<'_>) {
     }
 }
 
-/// Waits a little for callbacks that are at work, after their sessions were closed.
+/// Waits a little for running callbacks, after their sessions were closed.
 ///
-/// A thread that comes back from a long callback when the interpreter has gone on with its end is
-/// stopped where it stands, see [`Stay`].
+/// A thread that returns from a long callback when the interpreter is ending already is stopped there,
+/// see [`Stay`].
 pub(crate) fn wait_for_end(py: Python<'_>) {
     py.detach(|| {
         let pool = Pool::here();
@@ -380,7 +382,7 @@ pub(crate) fn wait_for_end(py: Python<'_>) {
 
 #[allow(unsafe_code, reason = "the declaration is that of the stable ABI")]
 unsafe extern "C-unwind" {
-    /// As in `pyo3::ffi`, but allowed to unwind, which is what [`Stay`] is there for.
+    /// As in `pyo3::ffi`, but allowed to unwind, for the sake of [`Stay`].
     fn PyObject_CallObject(callable: *mut ffi::PyObject, arguments: *mut ffi::PyObject)
     -> *mut ffi::PyObject;
 }
@@ -389,7 +391,7 @@ fn call_with(callable: &Py<PyAny>, argument: Bound<'_, PyAny>) -> PyResult<()> {
     call(callable, &PyTuple::new(argument.py(), [argument])?)
 }
 
-/// Calls what the user gave us; the thread may never come back, see [`Stay`].
+/// Calls a function of the user; the thread may never return, see [`Stay`].
 #[allow(unsafe_code, reason = "calls of PyO3 do not let an unwinding stack through")]
 pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
     let stay = Stay;
@@ -401,25 +403,25 @@ pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyRe
     unsafe { Bound::from_owned_ptr_or_err(arguments.py(), result) }.map(core::mem::drop)
 }
 
-/// Says what a callback has raised, through `sys.unraisablehook`.
+/// Reports an exception of a callback through `sys.unraisablehook`.
 ///
-/// Not by printing it: that keeps the traceback in `sys.last_traceback`, and with it all that the callback
-/// referred to; and it ends the process for a `SystemExit`.
+/// It is not printed with `PyErr_Print`: that keeps the traceback in `sys.last_traceback`, with all
+/// objects that the callback referred to, and it ends the process for a `SystemExit`.
 fn report(py: Python<'_>, error: PyErr, callback: &Py<PyAny>) {
     error.write_unraisable(py, Some(callback.bind(py)));
 }
 
-/// Keeps a thread where it is when `CPython` wants to end it in the middle of a callback.
+/// Parks a thread that `CPython` wants to end in the middle of a callback.
 ///
-/// Before 3.14 a thread that asks for the interpreter during its finalization is ended by `pthread_exit`,
-/// which unwinds the stack. That cannot cross the start of a Rust thread: the process would abort, and
-/// a program that has done its work would end with an error. So the thread stays in this drop, and goes
-/// with the process.
+/// Before 3.14 a thread that requests the interpreter during its finalization is ended by `pthread_exit`,
+/// which unwinds the stack. Unwinding cannot cross the start of a Rust thread: the process would abort,
+/// and a successful program would end with an error. So the thread stays in this drop until the process
+/// ends.
 struct Stay;
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        // A panic of ours is another matter, and goes on.
+        // A panic of this library continues to unwind.
         while !thread::panicking() {
             thread::park();
         }

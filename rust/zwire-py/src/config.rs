@@ -11,7 +11,7 @@ use zwire_engine::config::{Config, ConfigError, ENV, defaults_json};
 
 /// The configuration of a session: a tree of keys with checked values.
 ///
-/// Keys and defaults are those of the reference, so that its files work; what it does not know lives under
+/// Keys and defaults are those of eclipse-zenoh, so that its files work; additional keys are below
 /// `zwire/`. A key that does not exist is an error that names the nearest one.
 ///
 /// Args:
@@ -23,7 +23,7 @@ use zwire_engine::config::{Config, ConfigError, ENV, defaults_json};
 #[pyclass(name = "Config", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PyConfig(Mutex<Config>);
 
-/// The configuration of a `Config`, a `dict` or a `SessionConfig`.
+/// Extracts the configuration of a `Config`, a `dict` or a `SessionConfig`.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Config> {
     let py = obj.py();
     if let Ok(config) = obj.cast::<PyConfig>() {
@@ -39,7 +39,8 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Config> {
     checked(py, Config::from_json5(&text))
 }
 
-/// A Python value as JSON; what JSON cannot say is a ValueError or TypeError of the `json` module.
+/// Converts a Python value to JSON; a value without JSON form raises the ValueError or TypeError of the
+/// `json` module.
 fn to_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let py = value.py();
     let strict = [("allow_nan", false)].into_py_dict(py)?;
@@ -74,7 +75,7 @@ impl PyConfig {
         tree.filter(|tree| !tree.is_none()).map_or_else(|| Ok(Config::default()), extract).map(Self::of)
     }
 
-    /// The defaults, overridden by the file that `ZENOH_CONFIG` names, then by that of `ZWIRE_CONFIG`.
+    /// The defaults, overridden by the file named by `ZENOH_CONFIG`, then by that of `ZWIRE_CONFIG`.
     ///
     /// Raises:
     ///     ConfigError: Neither is set, or a file cannot be used.
@@ -86,7 +87,7 @@ impl PyConfig {
     /// The defaults, overridden by a file: JSON5 (`.json5`, `.json`) or YAML (`.yaml`, `.yml`).
     ///
     /// Raises:
-    ///     ConfigError: It cannot be read, or something in it is wrong.
+    ///     ConfigError: The file cannot be read, or its content is invalid.
     #[classmethod]
     fn from_file(cls: &Bound<'_, PyType>, path: PathBuf) -> PyResult<Self> {
         checked(cls.py(), cls.py().detach(|| Config::from_file(path))).map(Self::of)
@@ -95,7 +96,7 @@ impl PyConfig {
     /// The defaults, overridden by a JSON5 text.
     ///
     /// Raises:
-    ///     ConfigError: It is none, or something in it is wrong.
+    ///     ConfigError: The text is not JSON5, or its content is invalid.
     #[classmethod]
     fn from_json5(cls: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
         checked(cls.py(), Config::from_json5(json)).map(Self::of)
@@ -110,7 +111,8 @@ impl PyConfig {
         extract(tree).map(Self::of)
     }
 
-    /// The value of a key, or of all keys below a path, as JSON text. `null`: the default of the mode.
+    /// The value of a key, or of all keys below a path, as JSON text. `null` stands for the default of
+    /// the mode.
     ///
     /// Raises:
     ///     ConfigError: There is no such key.
@@ -118,12 +120,12 @@ impl PyConfig {
         checked(py, self.0.lock().get_json(key))
     }
 
-    /// Sets a key, or all keys that an object names below a path. `null` puts defaults back. On an error
-    /// nothing has changed.
+    /// Sets a key, or all keys that an object names below a path. `null` restores defaults. On an error
+    /// nothing is changed.
     ///
     /// Args:
     ///     key: The path, such as `"connect/endpoints"`.
-    ///     value: JSON5 text, or a value that `json.dumps` takes and that is no str.
+    ///     value: JSON5 text, or a value other than str that `json.dumps` accepts.
     ///
     /// Raises:
     ///     ConfigError: The key or the value is wrong.
@@ -135,7 +137,7 @@ impl PyConfig {
         checked(value.py(), self.0.lock().insert_json5(key, &text))
     }
 
-    /// The keys that were set although nothing here acts on them.
+    /// Keys that were set although they have no effect here.
     fn ignored(&self) -> Vec<&'static str> {
         self.0.lock().ignored().collect()
     }
@@ -156,7 +158,7 @@ impl PyConfig {
         )
     }
 
-    /// The same for all: what is equal has one hash, and it stays what it is when the content changes.
+    /// Constant: equal objects have equal hashes, and the hash stays the same when the content changes.
     const fn __hash__(&self) -> isize {
         1
     }
@@ -164,7 +166,7 @@ impl PyConfig {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = other.py();
         match other.cast::<Self>() {
-            // One lock after the other: both may be the same object.
+            // Locked one after the other: both may be the same object.
             Ok(other) => {
                 let other = other.get().0.lock().clone();
                 Ok((*self.0.lock() == other).into_pyobject(py)?.to_owned().into_any().unbind())

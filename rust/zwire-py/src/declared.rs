@@ -1,17 +1,17 @@
-//! [`Declared`]: what every declared object does at its end.
+//! [`Declared`]: end of life of every declared object.
 
 use crate::{errors, handlers::seconds, sample::PyEntityGlobalId, session::Handle};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use zwire_proto::zenoh::session::{Barrier, EntityId};
 
-/// A declaration of a session, which is taken back once: by `undeclare`, at the end of a `with`
-/// block, or when the object goes.
+/// A declaration of a session, undeclared once: by `undeclare`, at the end of a `with` block, or when the
+/// object is dropped.
 pub(crate) struct Declared {
     pub(crate) session: Handle,
     pub(crate) id: EntityId,
     what: &'static str,
-    /// With a callback the declaration stays when the object goes, as users of callbacks expect.
+    /// With a callback the declaration outlives its object, as users of callbacks expect.
     background: bool,
     live: Mutex<bool>,
 }
@@ -22,7 +22,7 @@ impl Declared {
         Self { session, id, what, background: false, live: Mutex::new(true) }
     }
 
-    /// As [`Self::new`]; with `background` it ends with its session.
+    /// As [`Self::new`]; with `background` the declaration ends with its session.
     pub(crate) const fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
@@ -32,13 +32,13 @@ impl Declared {
         self.session.global_id(self.id)
     }
 
-    /// Whether it was live until now. The lock is not held over the call of the engine, which gives
-    /// the interpreter away.
+    /// Marks it as undeclared; returns whether it was live. The lock is not held over the call of the
+    /// engine, which releases the interpreter lock.
     fn take(&self) -> bool {
         core::mem::take(&mut *self.live.lock())
     }
 
-    /// Fails when it was taken back.
+    /// Fails if it was undeclared.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         if *self.live.lock() { Ok(()) } else { Err(self.undeclared(py)) }
     }
@@ -50,7 +50,7 @@ impl Declared {
         errors::usage(py, &format!("the {} is undeclared", self.what))
     }
 
-    /// Waits until all neighbours know of it.
+    /// Waits until all neighbours know the declaration.
     pub(crate) fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let timeout = seconds(timeout)?;
         self.check(py)?;
@@ -58,7 +58,7 @@ impl Declared {
             .run(py, |engine, interrupted| engine.barrier(Barrier::Declarations, timeout, interrupted))
     }
 
-    /// Waits until so many are at its other end.
+    /// Waits until at least `n` counterparts are known.
     pub(crate) fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
         let timeout = seconds(timeout)?;
         self.check(py)?;
@@ -66,12 +66,12 @@ impl Declared {
         self.session.run(py, |engine, interrupted| engine.wait_matching(id, n, timeout, interrupted))
     }
 
-    /// Takes it back; a second time is an error.
+    /// Undeclares it; a second call is an error.
     pub(crate) fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         if !self.take() {
             return Err(self.undeclared(py));
         }
-        // The end of the session has taken it back already.
+        // The end of the session has undeclared it already.
         if self.session.look(py)?.is_closed() {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Declared {
         self.session.run(py, move |engine, _| engine.undeclare(id))
     }
 
-    /// Takes it back if it is still there: the end of a `with` block.
+    /// Undeclares it if it is still live, at the end of a `with` block.
     pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
         if self.session.0.engine.is_closed() || !self.take() {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Captures in, rows or lines out: `zwire.capture` and `zwire decode`.
+//! Decoding of captures to rows or lines: `zwire.capture` and `zwire decode`.
 //!
-//! Files are read and decoded here, without the interpreter's lock; Python sees finished record
-//! batches and finished text.
+//! Files are read and decoded here, without the interpreter's lock; Python gets finished record batches
+//! and finished text.
 
 use crate::{
     arrow::ArrowBatch, decode_columns::Columns, decode_source::Input, errors, interrupt::Interrupt, zbytes,
@@ -31,16 +31,16 @@ use zwire_proto::{
 
 pub(crate) const STREAM_NAME: &CStr = c"arrow_array_stream";
 
-/// Bytes of text that are handed out at once, about: one write to a file or a pipe.
+/// Approximate size of a piece of text: one write to a file or a pipe.
 const TEXT_AT_ONCE: usize = 1 << 20;
 
-/// Where a capture comes from, and what to call it in an error.
+/// Source of a capture, and its name in errors.
 enum Source {
     File(PathBuf),
     Memory(bytes::Bytes),
 }
 
-/// What can go wrong while a capture is read.
+/// Failure while a capture is read.
 enum Failure {
     Io { error: io::Error, path: Option<PathBuf> },
     Capture { error: DecodeError, path: Option<PathBuf> },
@@ -48,12 +48,12 @@ enum Failure {
     Interrupted,
 }
 
-/// What has come of a step.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Advance {
-    /// Records were shown.
+    /// Records were passed to the callback.
     Seen,
-    /// The next bytes may be long in coming.
+    /// The next read may block.
     WouldWait,
     End,
 }
@@ -63,7 +63,7 @@ struct State {
     sources: VecDeque<Source>,
     current: Option<Current>,
     columns: Columns,
-    /// Batches that one call has finished beyond the first.
+    /// Further batches that one call has finished.
     ready: VecDeque<RecordBatch>,
     position: Arc<AtomicU64>,
 }
@@ -75,8 +75,8 @@ struct Current {
 }
 
 impl State {
-    /// Shows the next records, of one batch of one session, to `see`. A source that fails is left, and
-    /// the next call goes on with the one behind it. Unless `patient`, a pipe is not waited for.
+    /// Passes the next records, of one batch of one session, to `see`. A failing source is dropped, and
+    /// the next call continues with the following one. Unless `patient`, a pipe is not waited for.
     fn advance(
         &mut self,
         patient: bool,
@@ -106,7 +106,7 @@ impl State {
                 }
             }
             match current.input.read() {
-                // A signal, which the check below looks at.
+                // A signal; handled by the check below.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Failure::Io { error, path: current.path }),
                 Ok(Some(chunk)) => current.dissector.push(chunk),
@@ -155,7 +155,7 @@ impl State {
     ) -> Result<Vec<u8>, Failure> {
         let mut out = Vec::with_capacity(TEXT_AT_ONCE + TEXT_AT_ONCE / 8);
         while out.len() < TEXT_AT_ONCE {
-            // What is there is not kept until a pipe says more.
+            // Text that exists is returned at once, and does not wait for a pipe.
             let patient = out.is_empty();
             match self.advance(patient, |_, record| write(record, &mut out), stop)? {
                 Advance::Seen => {}
@@ -193,22 +193,22 @@ impl Failure {
     }
 }
 
-/// Reads captures (pcap, pcapng, each also in gzip) and gives what is Zenoh, ZMTP and ZRE in them.
+/// Reads captures (pcap, pcapng, each also in gzip) and decodes the Zenoh, ZMTP and ZRE traffic in them.
 ///
-/// One after the other, in bounded memory. Take record batches (by iteration, or all of it by the
-/// Arrow C stream interface) or text, not both: each record is given once.
+/// Captures are read one after the other, in bounded memory. Take record batches (by iteration, or all at
+/// once by the Arrow C stream interface) or text, not both: each record is returned once.
 ///
 /// Args:
 ///     sources: Paths, or buffers that hold a file each.
-///     ports: TCP and UDP ports on which everything is Zenoh, whatever it looks like.
-///     keys: Secret keys that open what is said under CURVE, each of 32 bytes.
+///     ports: TCP and UDP ports on which all traffic is decoded as Zenoh.
+///     keys: Secret keys for decrypting CURVE traffic, 32 bytes each.
 ///     max_rows: Most rows of a record batch.
-///     max_bytes: Most bytes of payloads in a record batch, save one payload that is larger.
+///     max_bytes: Most bytes of payloads in a record batch, except for a single larger payload.
 #[pyclass(module = "zwire", frozen)]
 pub(crate) struct Decoder {
     state: Arc<Mutex<State>>,
     position: Arc<AtomicU64>,
-    /// Bytes of the sources; None if one of them is a pipe.
+    /// Size of the sources in bytes; None if one of them is a pipe.
     #[pyo3(get)]
     size: Option<u64>,
 }
@@ -246,7 +246,7 @@ impl Decoder {
         Ok(Self { state: Arc::new(Mutex::new(state)), position, size })
     }
 
-    /// Bytes of the sources that were read so far; compressed ones, where they are compressed.
+    /// Bytes of the sources read so far; for compressed sources, compressed bytes.
     #[getter]
     fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
@@ -260,26 +260,26 @@ impl Decoder {
         self.run(py, |state, stop| state.batch(stop)).map(|batch| batch.map(ArrowBatch::new))
     }
 
-    /// About a megabyte of JSON Lines, empty at the end.
+    /// The next piece of about a megabyte of JSON Lines; empty at the end.
     fn jsonl<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let text = self.run(py, |state, stop| state.text(write_jsonl, stop))?;
         Ok(PyBytes::new(py, &text))
     }
 
-    /// About a megabyte of lines for people, empty at the end.
+    /// The next piece of about a megabyte of human-readable lines; empty at the end.
     fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let text = self.run(py, |state, stop| state.text(write_text, stop))?;
         Ok(PyBytes::new(py, &text))
     }
 
-    /// The Arrow C interface: a capsule with the stream of all batches that are left.
+    /// The Arrow C interface: a capsule with the stream of all remaining batches.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The protocol allows to ignore a requested schema that is not the own one.
+        // The protocol allows to ignore a requested schema.
         let _ = requested_schema;
         let stream = FFI_ArrowArrayStream::new(Box::new(Batches(self.state.clone())));
         PyCapsule::new_with_value(py, stream, STREAM_NAME)
@@ -299,9 +299,9 @@ impl Decoder {
 
 /// Most keys: each handshake is tried with each of them, which costs some 50 µs.
 const MAX_KEYS: usize = 1024;
-/// Most rows of a batch: far above what helps, far below what offsets can count.
+/// Most rows of a batch: larger ones bring no benefit, and it stays far below the limit of the offsets.
 const MAX_ROWS: usize = 1 << 24;
-/// Most bytes of a batch: a payload of the largest size fits behind it within offsets of 31 bits.
+/// Most bytes of a batch: with a payload of the largest size added, offsets still fit into 31 bits.
 const MAX_BYTES: usize = 1 << 30;
 
 pub(crate) fn check_bounds(py: Python<'_>, max_rows: usize, max_bytes: usize) -> PyResult<()> {
@@ -327,7 +327,7 @@ impl Decoder {
 }
 
 impl Source {
-    /// How many bytes there are, where that is known.
+    /// Size in bytes, if it is known.
     fn size(&self) -> Option<u64> {
         match self {
             Self::File(path) => {
@@ -348,7 +348,7 @@ fn source(obj: &Bound<'_, PyAny>) -> PyResult<Source> {
     }
 }
 
-/// What is left of a decoder, for readers in other languages. Nobody asks for signals here.
+/// Remaining batches of a decoder, for readers in other languages. Signals are not checked here.
 struct Batches(Arc<Mutex<State>>);
 
 impl Iterator for Batches {

@@ -1,6 +1,6 @@
-//! Bare bytes of Zenoh in, rows out: `zwire.capture.decode_frames`.
+//! Decoding of bare Zenoh bytes to rows: `zwire.capture.decode_frames`.
 //!
-//! Frames are taken from an iterator of Python some at a time, and decoded without the interpreter's lock.
+//! Frames are taken from a Python iterator some at a time, and decoded without the interpreter's lock.
 
 use crate::{
     arrow::ArrowBatch,
@@ -26,25 +26,25 @@ use std::{
 };
 use zwire_proto::dissect::{Frame, FrameDissector, Framing, Record};
 
-/// Frames that are taken from Python at once.
+/// Most frames that are taken from Python at once.
 const FRAMES_AT_ONCE: usize = 1024;
 
-/// Bytes of frames that are taken from Python at once, about.
+/// Approximate number of bytes of frames that are taken from Python at once.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// From this many names on those are forgotten that no session has.
+/// Number of names from which on those without a session are forgotten.
 const MANY_NAMES: usize = 1 << 16;
 
-/// Stands for an end that has no name.
+/// Placeholder for an end without a name.
 const NOBODY: SocketAddr = SocketAddr::new(core::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 
-/// What ends of sessions are called, and the addresses that stand for them inside.
+/// Names of the ends of sessions, and the addresses that stand for them internally.
 struct Names {
     addresses: HashMap<Arc<str>, SocketAddr>,
     names: HashMap<SocketAddr, Arc<str>>,
-    /// Names that are no address so far.
+    /// Number of names that are not addresses, so far.
     count: u64,
-    /// So many of them make it worthwhile to look for those that nobody needs.
+    /// Number of names at which unused ones are next looked for.
     many: usize,
 }
 
@@ -59,7 +59,7 @@ impl Names {
         }
         let address = name.parse().unwrap_or_else(|_| {
             self.count += 1;
-            // The prefix for discarding (RFC 6666): nobody has such an address.
+            // The discard prefix (RFC 6666), from which no host has an address.
             let [a, b, c, d] = [48, 32, 16, 0].map(|shift| (self.count >> shift) as u16);
             SocketAddr::from((Ipv6Addr::new(0x100, 0, 0, 0, a, b, c, d), 0))
         });
@@ -74,7 +74,7 @@ impl Names {
         Some(self.names.get(&address).map_or(End::Address(address), |name| End::Name(name.clone())))
     }
 
-    /// Forgets those that are not needed, if there are many.
+    /// Forgets names that are not needed, if there are many.
     fn clean(&mut self, needed: impl Iterator<Item = SocketAddr>) {
         if self.addresses.len() < self.many {
             return;
@@ -90,13 +90,13 @@ struct State {
     dissector: FrameDissector,
     columns: Columns,
     names: Names,
-    /// Batches that are full.
+    /// Finished batches.
     ready: VecDeque<RecordBatch>,
     ended: bool,
 }
 
 impl State {
-    /// Decodes what is there. The first full batch, or the last one of all.
+    /// Decodes the frames taken so far. Returns a full batch, or the last one at the end.
     fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         while self.ready.is_empty() {
             let Self { dissector, columns, names, ready, .. } = self;
@@ -132,14 +132,14 @@ fn append(
 struct Inner {
     frames: Py<PyIterator>,
     state: Mutex<State>,
-    /// Somebody is taking frames: the iterator runs code of others, which may come back here.
+    /// Set while frames are taken: the iterator runs Python code, which may call this decoder again.
     busy: AtomicBool,
 }
 
 impl Inner {
     fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         if self.busy.swap(true, Ordering::Acquire) {
-            return Err(errors::usage(py, "a decoder of frames is read by one reader at a time"));
+            return Err(errors::usage(py, "a frame decoder can only be read by one reader at a time"));
         }
         let result = self.take(py);
         self.busy.store(false, Ordering::Release);
@@ -158,7 +158,7 @@ impl Inner {
         }
     }
 
-    /// Takes some frames from Python. Those in front of one that is wrong are kept.
+    /// Takes some frames from Python. Frames in front of an invalid one are kept.
     fn pull(&self, py: Python<'_>) -> PyResult<()> {
         let (mut count, mut bytes) = (0, 0);
         let mut frames = self.frames.bind(py).clone();
@@ -185,7 +185,7 @@ impl Inner {
     }
 }
 
-/// A frame as it was given.
+/// A frame as given by the caller.
 struct RawFrame {
     data: bytes::Bytes,
     src: Option<String>,
@@ -224,13 +224,13 @@ fn data(obj: &Bound<'_, PyAny>) -> PyResult<bytes::Bytes> {
     zbytes::of_buffer(obj)?.ok_or_else(|| errors::wrong_type("bytes, or a tuple that begins with bytes", obj))
 }
 
-/// Seconds since the UNIX epoch, or a `datetime`.
+/// Converts seconds since the UNIX epoch, or a `datetime`.
 fn time(obj: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let method = pyo3::intern!(obj.py(), "timestamp");
     let seconds = if obj.hasattr(method)? { obj.call_method0(method)? } else { obj.clone() };
     let seconds: f64 =
         seconds.extract().map_err(|_| errors::wrong_type("seconds, a datetime or None", obj))?;
-    // Rows have microseconds, and a float of today has not much more.
+    // Rows have microseconds, and a present-day float is not much more precise.
     let micros = (seconds * 1e6).round();
     if !(0.0..MAX_MICROS).contains(&micros) {
         return Err(errors::invalid(obj.py(), format!("{seconds} s is no time since 1970")));
@@ -239,19 +239,19 @@ fn time(obj: &Bound<'_, PyAny>) -> PyResult<Duration> {
     Ok(Duration::from_micros(micros as u64))
 }
 
-/// The year 9999, with which calendars of Python end.
+/// The year 9999, the end of the calendar of Python.
 const MAX_MICROS: f64 = 253_402_300_800.0 * 1e6;
 
-/// Decodes bytes of Zenoh that are in no capture.
+/// Decodes Zenoh bytes that are not in a capture.
 ///
-/// In bounded memory: of each session it keeps what is needed to understand what follows. Take record batches
-/// by iteration, or all of it by the Arrow C stream interface.
+/// Memory is bounded: of each session only the state needed to decode later frames is kept. Take record
+/// batches by iteration, or all of them by the Arrow C stream interface.
 ///
 /// Args:
 ///     frames: An iterable of buffers, or of tuples `(data, src, dst, ts)`.
-///     stream: Whether frames are pieces of streams, with lengths in front of batches, or else a batch each.
+///     stream: Whether frames are pieces of streams, with a length before each batch; else each is a batch.
 ///     max_rows: Most rows of a record batch.
-///     max_bytes: Most bytes of payloads in a record batch, save one payload that is larger.
+///     max_bytes: Most bytes of payloads in a record batch, except for a single larger payload.
 #[pyclass(module = "zwire", frozen)]
 pub(crate) struct FrameDecoder {
     inner: Arc<Inner>,
@@ -288,14 +288,14 @@ impl FrameDecoder {
         Ok(self.inner.next(py)?.map(ArrowBatch::new))
     }
 
-    /// The Arrow C interface: a capsule with the stream of all batches that are left.
+    /// The Arrow C interface: a capsule with the stream of all remaining batches.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The protocol allows to ignore a requested schema that is not the own one.
+        // The protocol allows to ignore a requested schema.
         let _ = requested_schema;
         let stream = FFI_ArrowArrayStream::new(Box::new(Batches(self.inner.clone())));
         PyCapsule::new_with_value(py, stream, STREAM_NAME)
@@ -313,7 +313,7 @@ impl FrameDecoder {
     }
 }
 
-/// What is left of a decoder, for readers in other languages.
+/// Remaining batches of a decoder, for readers in other languages.
 struct Batches(Arc<Inner>);
 
 impl Iterator for Batches {

@@ -1,4 +1,4 @@
-//! [`Input`]: a file or a buffer in chunks, unpacked if it is gzip.
+//! [`Input`]: chunks of a file or a buffer, decompressed if it is gzip.
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -25,7 +25,7 @@ pub(crate) struct Input {
 }
 
 enum Kind {
-    /// Handed on as it is.
+    /// Passed on as it is.
     Memory {
         left: Bytes,
         position: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ enum Kind {
     Stream(Box<dyn Read + Send>),
 }
 
-/// Counts what is read.
+/// Reader that counts the bytes read.
 struct Counted<R> {
     inner: R,
     position: Arc<AtomicU64>,
@@ -48,7 +48,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Input {
-    /// A file, a pipe or a terminal. `position` counts the bytes that are read of it.
+    /// Opens a file, a pipe or a terminal. `position` counts the bytes read.
     pub(crate) fn file(path: &Path, position: Arc<AtomicU64>) -> io::Result<Self> {
         let file = File::open(path)?;
         let live = !file.metadata()?.is_file();
@@ -73,17 +73,17 @@ impl Input {
         Self { kind, at_end: false, live: false }
     }
 
-    /// Whether [`Self::read`] has said that there is no more.
+    /// Whether [`Self::read`] has reached the end.
     pub(crate) const fn is_at_end(&self) -> bool {
         self.at_end
     }
 
-    /// Whether the next bytes may be long in coming.
+    /// Whether the next read may block.
     pub(crate) const fn is_live(&self) -> bool {
         self.live
     }
 
-    /// The next chunk, whatever is there; `None` at the end.
+    /// The next chunk of whatever size is available; `None` at the end.
     pub(crate) fn read(&mut self) -> io::Result<Option<Bytes>> {
         let chunk = match &mut self.kind {
             Kind::Memory { left, position } => {
@@ -95,7 +95,7 @@ impl Input {
                 let mut bytes = vec![0; CHUNK];
                 let count = stream.read(&mut bytes)?;
                 bytes.truncate(count);
-                // A pipe gives little at a time; records of it must not hold a megabyte each.
+                // A pipe returns little at a time; its records must not hold a megabyte each.
                 if count < CHUNK / 2 {
                     bytes.shrink_to_fit();
                 }

@@ -1,4 +1,4 @@
-//! [`ZmtpColumns`]: what messages over ZMTP have and those of Zenoh do not.
+//! [`ZmtpColumns`]: columns that only messages over ZMTP have.
 
 use arrow_array::{
     ArrayRef,
@@ -9,7 +9,7 @@ use core::fmt::Write as _;
 use std::sync::Arc;
 use zwire_proto::dissect::{Headers, Record, readable};
 
-/// What an entry of a list or a map costs beside its bytes, about.
+/// Approximate cost of an entry of a list or a map in addition to its bytes.
 const ENTRY_BYTES: usize = 16;
 
 /// Names and types of the columns, in this order.
@@ -30,14 +30,14 @@ pub(crate) fn fields() -> [(&'static str, DataType); 9] {
     ]
 }
 
-/// As Spark calls the items of a list.
+/// The item field of a list, named as in Spark.
 fn element(kind: DataType) -> Arc<Field> {
     Arc::new(Field::new("element", kind, true))
 }
 
-/// Columns in the making.
+/// Columns under construction.
 pub(crate) struct ZmtpColumns {
-    /// Rows at the end that have none of them and are not written yet.
+    /// Rows at the end without values, not written yet.
     nulls: usize,
     peer: StringBuilder,
     name: StringBuilder,
@@ -69,7 +69,7 @@ impl ZmtpColumns {
         }
     }
 
-    /// How many bytes a row takes, about.
+    /// Approximate number of bytes of a row.
     pub(crate) fn bytes(record: &Record) -> usize {
         if !record.is_of_zmtp() {
             return 0;
@@ -87,7 +87,7 @@ impl ZmtpColumns {
         list(record.content()) + list(record.groups()) + headers
     }
 
-    /// A row.
+    /// Appends a row.
     #[inline]
     pub(crate) fn put(&mut self, record: &Record) {
         if record.is_of_zmtp() {
@@ -102,7 +102,7 @@ impl ZmtpColumns {
         match record.peer() {
             Some(peer) => {
                 self.scratch.clear();
-                // A string takes everything.
+                // Writing to a `String` does not fail.
                 let _ = write!(self.scratch, "{peer}");
                 self.peer.append_value(&self.scratch);
             }
@@ -146,7 +146,7 @@ impl ZmtpColumns {
         self.content.append_nulls(count);
     }
 
-    /// The columns, in their order; the next begin empty.
+    /// Returns the columns in order; the next rows begin new ones.
     pub(crate) fn finish(&mut self) -> [ArrayRef; 9] {
         self.flush();
         [

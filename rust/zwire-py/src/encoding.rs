@@ -1,4 +1,4 @@
-//! `Encoding`: what a payload holds.
+//! `Encoding`: the type of a payload.
 
 use crate::{errors, zbytes};
 use pyo3::{
@@ -7,11 +7,11 @@ use pyo3::{
 };
 use zwire_proto::zenoh::Encoding;
 
-/// What a payload holds: a name like a MIME type, and optionally a schema after a `;`.
+/// Type of a payload: a name like a MIME type, and optionally a schema after a `;`.
 ///
-/// The predefined ones are attributes, such as `Encoding.APPLICATION_JSON`; they travel as a number of one
-/// or two bytes. Any other text is a custom encoding and travels as it is. Equal to its text and hashed
-/// like it.
+/// The predefined ones are attributes, such as `Encoding.APPLICATION_JSON`; on the wire they are a number
+/// of one or two bytes. Any other text is a custom encoding and is sent as text. Equal to its text and
+/// hashed like it.
 ///
 /// Raises:
 ///     InvalidValue: The schema, or the text of a custom encoding, is longer than 255 bytes of UTF-8.
@@ -19,7 +19,7 @@ use zwire_proto::zenoh::Encoding;
 #[derive(Clone)]
 pub(crate) struct PyEncoding(pub(crate) Encoding);
 
-/// An encoding of an `Encoding` or a `str`.
+/// Extracts the encoding of an `Encoding` or a `str`.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Encoding> {
     if let Ok(encoding) = obj.cast::<PyEncoding>() {
         return Ok(encoding.get().0.clone());
@@ -30,12 +30,12 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Encoding> {
     checked(obj.py(), Encoding::from_text(text.to_str()?))
 }
 
-/// As [`extract`], for what may be left out: the default is `zenoh/bytes`.
+/// As [`extract`], for optional arguments: the default is `zenoh/bytes`.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Encoding>> {
     obj.filter(|obj| !obj.is_none()).map(extract).transpose()
 }
 
-/// Refuses what does not fit into a message.
+/// Refuses an encoding that does not fit into a message.
 fn checked(py: Python<'_>, encoding: Encoding) -> PyResult<Encoding> {
     match encoding.schema.as_ref().map_or(0, |schema| schema.len()) {
         0..=Encoding::MAX_SCHEMA_LEN => Ok(encoding),
@@ -49,7 +49,7 @@ fn checked(py: Python<'_>, encoding: Encoding) -> PyResult<Encoding> {
     }
 }
 
-/// Hangs the predefined encodings into the class. Their names follow from the texts.
+/// Adds the predefined encodings to the class. Their names are derived from the texts.
 pub(crate) fn add_predefined(py: Python<'_>) -> PyResult<()> {
     let class = py.get_type::<PyEncoding>();
     for encoding in Encoding::PREDEFINED {
@@ -80,8 +80,8 @@ impl PyEncoding {
         checked(py, self.0.clone().with_schema(schema)).map(Self)
     }
 
-    /// From the number and the schema that travel, whatever they are: peers may use numbers that have no name
-    /// here, and schemas that are no text.
+    /// An encoding of the number and schema on the wire, without checks: peers may use numbers without a
+    /// name here, and schemas that are not text.
     ///
     /// Raises:
     ///     InvalidValue: The schema is longer than 255 bytes.
@@ -91,13 +91,13 @@ impl PyEncoding {
         checked(py, Encoding { id, schema: zbytes::extract_option(schema)?.map(Box::new) }).map(Self)
     }
 
-    /// The number that travels; 65535 for a custom encoding.
+    /// The number on the wire; 65535 for a custom encoding.
     #[getter]
     fn id(&self) -> u16 {
         self.0.id
     }
 
-    /// The schema that travels, `None` if there is none; all of the text of a custom encoding.
+    /// The schema on the wire, `None` if there is none; for a custom encoding its whole text.
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.0.schema.as_ref().map(|schema| PyBytes::new(py, schema))

@@ -1,5 +1,5 @@
-//! The enumerations. Python sees members of `enum.Enum` classes (`zwire.zenoh`), which iterate, pickle and
-//! can be dictionary keys; the types here carry them across.
+//! Conversion of enumerations. Python sees members of `enum.Enum` classes (`zwire.zenoh`), which iterate,
+//! pickle and can be dictionary keys; the types here convert from and to them.
 
 use crate::{errors, once::Once, stamps::Point};
 use pyo3::{Borrowed, prelude::*, types::PyType};
@@ -9,7 +9,7 @@ use zwire_proto::zenoh::{
     wire::{Consolidation, QueryTarget},
 };
 
-/// Where the Python classes are written.
+/// Module of the Python classes.
 const MODULE: &str = "zwire.zenoh._enums";
 
 /// Whether replies have to match the key of the query.
@@ -46,7 +46,7 @@ macro_rules! enumeration {
             type Error = PyErr;
             fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
                 let members = Self::members(py)?;
-                // Every variant is listed, which a test of the Python side checks member by member.
+                // Every variant is listed; a test on the Python side checks each member.
                 let at = Self::VARIANTS.iter().position(|variant| *variant == self.0);
                 match at.and_then(|at| members.get(at)) {
                     Some(member) => Ok(member.bind(py).clone()),
@@ -118,12 +118,12 @@ enumeration!(PyInterceptionPoint, "InterceptionPoint", Point {
     Receive = "RECEIVE",
 });
 
-/// How replies to a get are thinned out: a `ConsolidationMode` as an object. Methods take either.
+/// Consolidation of replies to a get: a `ConsolidationMode` as an object. Methods accept either.
 #[pyclass(name = "QueryConsolidation", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone, Copy)]
 pub(crate) struct PyQueryConsolidation(Consolidation);
 
-/// The mode of a `ConsolidationMode` or a `QueryConsolidation`.
+/// Extracts the mode of a `ConsolidationMode` or a `QueryConsolidation`.
 pub(crate) fn consolidation(obj: &Bound<'_, PyAny>) -> PyResult<Consolidation> {
     match obj.cast::<PyQueryConsolidation>() {
         Ok(consolidation) => Ok(consolidation.get().0),
@@ -133,7 +133,7 @@ pub(crate) fn consolidation(obj: &Bound<'_, PyAny>) -> PyResult<Consolidation> {
 
 #[pymethods]
 impl PyQueryConsolidation {
-    /// Leaves it to the session: latest, or none where the query names a time.
+    /// Chosen by the session: latest, or none if the query selects a time.
     #[classattr]
     const AUTO: Self = Self(Consolidation::Auto);
     /// The same as `AUTO`.

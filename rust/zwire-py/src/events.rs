@@ -1,4 +1,4 @@
-//! Listeners to nodes and links that connect and disconnect.
+//! Listeners for nodes and links that connect and disconnect.
 
 use crate::{
     calling::Life,
@@ -37,7 +37,7 @@ macro_rules! event {
 
         #[pymethods]
         impl $event {
-            /// PUT: it is there; DELETE: it is gone.
+            /// PUT: connected; DELETE: disconnected.
             #[getter]
             const fn kind(&self) -> PySampleKind {
                 PySampleKind(kind(&self.0.change))
@@ -55,8 +55,8 @@ macro_rules! event {
                 word(&self.0.change)
             }
 
-            /// Why it is gone, in a word: `closed`, `closed-by-peer`, `lost`, `io`, `silent`, `protocol` or
-            /// `unresponsive`. None while it is there.
+            /// Reason of the end: `closed`, `closed-by-peer`, `lost`, `io`, `silent`, `protocol` or
+            /// `unresponsive`. None while it is connected.
             #[getter]
             const fn reason(&self) -> Option<&'static str> {
                 match &self.0.change {
@@ -65,7 +65,7 @@ macro_rules! event {
                 }
             }
 
-            /// Why it is gone, in a sentence for people.
+            /// Reason of the end as a sentence.
             #[getter]
             fn detail(&self) -> Option<String> {
                 match &self.0.change {
@@ -89,20 +89,20 @@ macro_rules! event {
 }
 
 event! {
-    /// A node is connected, or not any more.
+    /// A node was connected or disconnected.
     TransportEvent, TransportEvent, transport: Transport, "The node, and how it is connected."
 }
 event! {
-    /// A link is there, or gone.
+    /// A link came up or went down.
     LinkEvent, LinkEvent, link: Link, "The link."
 }
 
-/// What all listeners hold.
+/// State that all listeners share.
 struct Listener {
     session: Handle,
     id: u64,
     handler: Py<PyAny>,
-    /// With a callback it stays when the object goes, as users of callbacks expect.
+    /// With a callback the listener outlives its object, as users of callbacks expect.
     background: bool,
     live: AtomicBool,
 }
@@ -170,23 +170,23 @@ macro_rules! listener {
                 self.0.end(py)
             }
 
-            /// The channel, or what was given with the callback.
+            /// The channel, or the handler given with the callback.
             #[getter]
             fn handler(&self, py: Python<'_>) -> Py<PyAny> {
                 self.0.handler.clone_ref(py)
             }
 
-            /// Ends the listener. A second time is an error.
+            /// Undeclares the listener. A second call is an error.
             fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
                 self.0.undeclare(py)
             }
 
-            /// The next event, or None if there is none right now.
+            /// The next event, or None if none is waiting.
             fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
                 Source::of(py, &self.0.handler)?.try_recv(py)
             }
 
-            /// The next event, waited for. With a timeout in seconds, `TimedOut` when it is over.
+            /// Waits for the next event. Raises `TimedOut` after `timeout` seconds, if given.
             #[pyo3(signature = (timeout=None))]
             fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
                 Source::of(py, &self.0.handler)?.recv(py, timeout)
@@ -200,10 +200,10 @@ macro_rules! listener {
 }
 
 listener! {
-    /// A listener to nodes that connect and disconnect.
+    /// Listener for nodes that connect and disconnect.
     TransportEventsListener, listen_transports
 }
 listener! {
-    /// A listener to links that come and go.
+    /// Listener for links that come up and go down.
     LinkEventsListener, listen_links
 }

@@ -1,5 +1,5 @@
-//! `zwire.zenoh.handlers`: channels and callbacks, and how items get from a queue of the engine to
-//! Python.
+//! Channels and callbacks (`zwire.zenoh.handlers`), and the transfer of items from a queue of the engine
+//! to Python.
 
 use crate::{
     calling::{self, Called, Life},
@@ -22,15 +22,15 @@ use zwire_engine::{
 };
 use zwire_proto::zenoh::session::GetEnd;
 
-/// Something that a queue of the engine holds and Python wants.
+/// Item of an engine queue that can be passed to Python.
 pub(crate) trait Item: Weigh + Send + 'static {
-    /// Whether a program has to answer it.
+    /// Whether the program has to answer the item.
     const IS_ANSWERED: bool = false;
 
-    /// The Python object.
+    /// Converts to the Python object.
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
 
-    /// Notes that this thread hands it to a program, if it has to be answered.
+    /// Records that this thread hands the item to the program, if it has to be answered.
     fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
         None
     }
@@ -48,7 +48,7 @@ impl DefaultHandler {
     }
 }
 
-/// A channel of that many items; when it is full, the sender is slowed down.
+/// A channel of at most that many items; when it is full, the sender is slowed down.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct FifoChannel(usize);
 
@@ -60,7 +60,7 @@ impl FifoChannel {
     }
 }
 
-/// A channel of the newest that many items; it never slows the sender down.
+/// A channel of the newest items, at most that many; it never slows the sender down.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct RingChannel(usize);
 
@@ -72,14 +72,15 @@ impl RingChannel {
     }
 }
 
-/// A channel of that many items with a named policy for when it is full.
+/// A channel of at most that many items, with a policy for when it is full.
 ///
-/// `drop_oldest` forgets the oldest and `drop_newest` what comes; neither slows the sender down. `block` does,
-/// at most `deadline` seconds, then drops what comes until something is taken; without a deadline that of the
-/// configuration holds. What is dropped is counted, and the first time one warning is logged.
+/// `drop_oldest` drops the oldest item and `drop_newest` the new one; neither slows the sender down.
+/// `block` makes the sender wait, at most `deadline` seconds, then drops new items until one is taken;
+/// without `deadline` that of the configuration applies. Dropped items are counted, and the first time
+/// one warning is logged.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Channel {
-    /// Most items.
+    /// Maximum number of items.
     #[pyo3(get)]
     capacity: usize,
     /// `drop_oldest`, `drop_newest` or `block`.
@@ -101,7 +102,7 @@ impl Channel {
             ("drop_newest", None) => Full::DropNewest,
             ("block", deadline) => Full::Block(seconds_of("deadline", deadline)?),
             ("drop_oldest" | "drop_newest", Some(_)) => {
-                return Err(errors::invalid(py, format!("{full} does not wait: it takes no deadline")));
+                return Err(errors::invalid(py, format!("{full} never waits, so it takes no deadline")));
             }
             _ => {
                 let known = "drop_oldest, drop_newest or block";
@@ -115,9 +116,9 @@ impl Channel {
 
 /// A channel of the newest item of each key, for at most that many keys.
 ///
-/// What is newer takes the place of what has the same key and still waits, and is taken in its turn. Of more
-/// keys than fit the oldest is dropped and counted; it never slows the sender down. Items without a key,
-/// which are queries and events, are all kept up to the capacity.
+/// A newer item replaces the waiting one with the same key, and keeps its place in the order. If there
+/// are more keys than fit, the oldest item is dropped and counted; it never slows the sender down. Items
+/// without a key, that is queries and events, are all kept up to the capacity.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct LatestChannel(usize);
 
@@ -128,34 +129,34 @@ impl LatestChannel {
         some(py, "capacity", capacity).map(Self)
     }
 
-    /// Most keys.
+    /// Maximum number of keys.
     #[getter]
     const fn capacity(&self) -> usize {
         self.0
     }
 }
 
-/// At least 1.
+/// Checks that a value is at least 1.
 fn some(py: Python<'_>, name: &str, value: usize) -> PyResult<usize> {
     if value == 0 { Err(errors::invalid(py, format!("{name} must be 1 or more"))) } else { Ok(value) }
 }
 
-/// A callback, and optionally what to call when no more items come, and with what it raises.
+/// A callback, and optionally functions to call when no more items come, and with exceptions.
 ///
-/// Without `on_error` that goes to `sys.unraisablehook`. `indirect` changes nothing: a callback never runs
-/// in a thread of the network.
+/// Without `on_error` exceptions go to `sys.unraisablehook`. `indirect` has no effect: a callback never
+/// runs in a network thread.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct Callback {
-    /// What is called with each item.
+    /// Function that is called with each item.
     #[pyo3(get)]
     callback: Py<PyAny>,
-    /// What is called when no more items come; None: nothing.
+    /// Function that is called when no more items come; None: nothing.
     #[pyo3(get)]
     drop: Option<Py<PyAny>>,
-    /// As it was given. It changes nothing.
+    /// The value given; it has no effect.
     #[pyo3(get)]
     indirect: bool,
-    /// What is called with an exception of the callback; None: `sys.unraisablehook`.
+    /// Function that is called with an exception of the callback; None: `sys.unraisablehook`.
     #[pyo3(get)]
     on_error: Option<Py<PyAny>>,
 }
@@ -178,19 +179,20 @@ impl Callback {
     }
 }
 
-/// A callback that gets a list of at most `max_items` items: what has come, nothing is waited for.
+/// A callback that gets a list of at most `max_items` items: those that are waiting, without waiting for
+/// more.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct BatchCallback {
-    /// What is called with each list of items.
+    /// Function that is called with each list of items.
     #[pyo3(get)]
     callback: Py<PyAny>,
-    /// What is called when no more items come; None: nothing.
+    /// Function that is called when no more items come; None: nothing.
     #[pyo3(get)]
     drop: Option<Py<PyAny>>,
-    /// Most items of a list.
+    /// Maximum number of items of a list.
     #[pyo3(get)]
     max_items: usize,
-    /// What is called with an exception of the callback; None: `sys.unraisablehook`.
+    /// Function that is called with an exception of the callback; None: `sys.unraisablehook`.
     #[pyo3(get)]
     on_error: Option<Py<PyAny>>,
 }
@@ -215,21 +217,21 @@ impl BatchCallback {
     }
 }
 
-/// What the user gave as `handler`.
+/// The `handler` argument of the user.
 pub(crate) enum HandlerArg {
     /// A channel; the queue is read through a [`Handler`].
     Channel(EngineHandler),
-    /// A callback and what belongs to it, and the `handler` attribute of the result.
+    /// A callback with its other functions, and the `handler` attribute of the result.
     Callback { called: Called, handler: Py<PyAny> },
 }
 
-/// Flags of a code object: it is an `async def` function, with or without `yield`.
+/// Flags of a code object of an `async def` function, with or without `yield`.
 const ASYNC: u32 = 0x80 | 0x200;
 
-/// So many functions in each other are looked through.
+/// Most wrapped functions that are unwrapped.
 const NESTED: usize = 16;
 
-/// Refuses what would make a coroutine that nobody awaits.
+/// Refuses functions that return a coroutine, which would never be awaited.
 pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = callback.py();
     let mut callback = callback.clone();
@@ -239,7 +241,7 @@ pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
         } else if let Ok(inner) = callback.getattr("func")
             && callback.hasattr("keywords")?
         {
-            // As functools.partial.
+            // A `functools.partial` object.
             callback = inner;
             continue;
         } else {
@@ -247,7 +249,7 @@ pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
         };
         let flags = call.getattr("__code__").and_then(|code| code.getattr("co_flags"));
         if flags.and_then(|flags| flags.extract::<u32>()).is_ok_and(|flags| flags & ASYNC != 0) {
-            let what = "the callback is an `async def` function, and nobody would await it here: \
+            let what = "the callback is an `async def` function, which would never be awaited here: \
                         use `zwire.aio`, or a function that is not async";
             return Err(errors::usage(py, what));
         }
@@ -257,7 +259,7 @@ pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 impl HandlerArg {
-    /// `None`, a channel, a callable, a callback class, or a tuple of callable and handler.
+    /// Parses `None`, a channel, a callable, a callback class, or a tuple of callable and handler.
     pub(crate) fn parse(py: Python<'_>, arg: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(arg) = arg.filter(|arg| !arg.is_none()) else {
             return Ok(Self::Channel(EngineHandler::Default));
@@ -309,7 +311,7 @@ impl HandlerArg {
             Called::new(arg.clone().unbind())
         } else {
             let kind = arg.get_type().name()?;
-            // A matter of types, but a `ValueError` in eclipse-zenoh.
+            // A type error, but eclipse-zenoh raises `ValueError`.
             return Err(PyValueError::new_err(format!(
                 "handler must be a channel, a callable or a tuple of a callable and a handler, not {kind}"
             )));
@@ -318,7 +320,7 @@ impl HandlerArg {
         Ok(called)
     }
 
-    /// How the engine queues for it.
+    /// Queue policy for the engine.
     pub(crate) const fn engine(&self) -> EngineHandler {
         match self {
             Self::Channel(handler) => *handler,
@@ -326,7 +328,8 @@ impl HandlerArg {
         }
     }
 
-    /// Puts the queue to its use: the `handler` attribute of the result. The session is whose end ends it.
+    /// Connects the queue with the user; returns the `handler` attribute of the result. The channel ends
+    /// with `session`.
     pub(crate) fn attach<T: Item>(
         self,
         py: Python<'_>,
@@ -351,7 +354,7 @@ impl HandlerArg {
     }
 }
 
-/// A queue of whatever items.
+/// A queue with items of any type.
 pub(crate) trait Source: Ready {
     fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>>;
     fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>>;
@@ -381,7 +384,7 @@ impl<T: Item> Source for Arc<Queue<T>> {
     }
 
     fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>> {
-        // What is there is taken without giving the interpreter away.
+        // Waiting items are taken without releasing the interpreter lock.
         match Queue::try_recv(self) {
             Ok(Some(item)) => return item.into_py(py).map(Ok),
             Ok(None) => {}
@@ -420,23 +423,23 @@ impl<T: Item> Source for Arc<Queue<T>> {
 pub(crate) struct Handler {
     pub(crate) channel: Arc<dyn Source>,
     pub(crate) birth: Birth,
-    /// The session that fills it.
+    /// Session that fills the channel.
     pub(crate) session: Option<Weak<SessionRef>>,
-    /// How the get ended whose replies these are.
+    /// End of the get that fills the channel.
     end: Option<Arc<OnceLock<GetEnd>>>,
     turns: Turns,
 }
 
-/// Notes that an item is handed to a program, see [`Item::handed`].
+/// Records that an item is handed to the program, see [`Item::handed`].
 type Hand = fn(&Bound<'_, PyAny>) -> Option<Handed>;
 
-/// What a loop does with an item when it asks for the next one.
+/// Action on the previous item when a loop asks for the next one.
 enum Turns {
-    /// Nothing: the item ends when nothing refers to it.
+    /// No action: an item ends when nothing refers to it.
     None,
-    /// The handler is that of a queryable; each loop over it has one of its own, with the last variant.
+    /// Handler of a queryable; each loop over it has a handler of its own, with the last variant.
     Loops(Hand),
-    /// It ends the query that it gave last, if that was answered.
+    /// End the previous query if it was answered.
     Loop(Hand, Turn),
 }
 
@@ -446,7 +449,7 @@ impl Handler {
         Self { channel: Arc::new(queue), birth: Birth::here(), session: None, end: None, turns }
     }
 
-    /// For one loop.
+    /// Returns the handler for one loop.
     pub(crate) fn iter(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let handler = slf.get();
         let Turns::Loops(hand) = handler.turns else { return Ok(slf) };
@@ -460,7 +463,7 @@ impl Handler {
         Bound::new(slf.py(), of_loop)
     }
 
-    /// Ends with the session.
+    /// Ties the handler to the end of a session.
     pub(crate) fn of(self, session: &Handle) -> Self {
         Self { session: Some(Arc::downgrade(&session.0)), ..self }
     }
@@ -469,7 +472,7 @@ impl Handler {
         Self { end: Some(replies.done.clone()), ..Self::new(replies.queue.clone()).of(session) }
     }
 
-    /// Why nothing came: also that the session is closed, if that is so.
+    /// Error for a failed receive; tells whether the session is closed.
     pub(crate) fn error(&self, py: Python<'_>, error: RecvError, timeout: Option<f64>) -> PyErr {
         let open = |session: &Weak<SessionRef>| session.upgrade().is_some_and(|s| !s.engine.is_closed());
         if error == RecvError::Closed && self.session.as_ref().is_some_and(open) {
@@ -492,7 +495,7 @@ impl Handler {
     }
 }
 
-/// Seconds of the user as a duration; negative and NaN are no durations.
+/// Converts seconds of the user to a duration; negative values and NaN are errors.
 pub(crate) fn seconds(value: Option<f64>) -> PyResult<Option<Duration>> {
     seconds_of("timeout", value)
 }
@@ -504,13 +507,13 @@ fn seconds_of(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
 
 #[pymethods]
 impl Handler {
-    /// The next item, or None if there is none right now.
+    /// The next item, or None if none is waiting.
     pub(crate) fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.check(py)?;
         self.channel.try_recv(py)?.map_err(|error| self.error(py, error, None))
     }
 
-    /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next item. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     pub(crate) fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         self.check(py)?;
@@ -520,7 +523,7 @@ impl Handler {
         }
     }
 
-    /// Up to `max_items` items that are there, in one go; waits for the first one only.
+    /// Takes up to `max_items` items at once; waits for the first one only.
     #[pyo3(signature = (max_items, timeout=None))]
     pub(crate) fn recv_many(
         &self,
@@ -542,7 +545,7 @@ impl Handler {
         Ok(items)
     }
 
-    /// How the get ended whose replies come here; None while it goes on, and for anything else.
+    /// Outcome of the get that fills the channel; None while it continues, and for other channels.
     ///
     /// `completed`, `no_queryable`, `budget_spent`, `timed_out`, `link_lost` or `cancelled`.
     #[getter]
@@ -557,13 +560,13 @@ impl Handler {
         })
     }
 
-    /// How many items were dropped because the channel was full.
+    /// Number of items dropped because the channel was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.channel.dropped()
     }
 
-    /// How many items gave their place to newer ones of their key, in a `LatestChannel`.
+    /// Number of items replaced by newer ones of their key, in a `LatestChannel`.
     #[getter]
     fn replaced(&self) -> u64 {
         self.channel.replaced()

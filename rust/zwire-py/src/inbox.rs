@@ -1,4 +1,4 @@
-//! [`Inbox`]: a channel in an event loop.
+//! [`Inbox`]: a channel for an event loop.
 
 use crate::{
     errors,
@@ -10,7 +10,7 @@ use pyo3::{exceptions::PyStopAsyncIteration, prelude::*};
 use std::sync::{Arc, Weak};
 use zwire_engine::runtime::Birth;
 
-/// A channel as an event loop reads it: nothing in it waits.
+/// A channel as seen by an event loop: none of its methods waits.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct Inbox {
     channel: Arc<dyn Source>,
@@ -32,7 +32,7 @@ impl Inbox {
         }
     }
 
-    /// The next item, or None if there is none right now; `StopAsyncIteration` if there never will be.
+    /// The next item, or None if none is waiting; `StopAsyncIteration` at the end.
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.birth.check().map_err(|error| errors::engine(py, &error))?;
         match self.channel.try_recv(py)? {
@@ -41,25 +41,26 @@ impl Inbox {
         }
     }
 
-    /// A callback that takes from here has raised: `Session.stats` counts that.
+    /// Counts an exception of a callback fed from here, for `Session.stats`.
     fn count_error(&self) {
         if let Some(session) = self.session.as_ref().and_then(Weak::upgrade) {
             session.callbacks.count_error();
         }
     }
 
-    /// Hangs a bell, see `Wakeups`.
+    /// Registers a wakeup, see `Wakeups`.
     fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
         self.birth.check().map_err(|error| errors::engine(py, &error))?;
         self.door.bind(py, &*self.channel, wakeups, token)
     }
 
-    /// From now on the bell rings, once; unless there is something to take, or never will be.
+    /// Arms the wakeup for one notification. True, without arming it, if there is an item to take already or
+    /// the channel has ended.
     fn arm(&self) -> bool {
         self.door.arm(&*self.channel)
     }
 
-    /// The bell rings no more.
+    /// Disarms the wakeup.
     fn disarm(&self) {
         self.door.disarm();
     }

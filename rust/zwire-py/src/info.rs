@@ -1,4 +1,4 @@
-//! `SessionInfo`, `Transport` and `Link`: who is connected, and how.
+//! `SessionInfo`, `Transport` and `Link`: connected nodes and their links.
 
 use crate::{
     enums::{PyReliability, PyWhatAmI},
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use zwire_engine::connectivity::LinkInfo;
 use zwire_proto::zenoh::{WhatAmI, ZenohId};
 
-/// What there is to know about links and neighbours.
+/// Information about links and neighbours.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct SessionInfo(pub(crate) Handle);
 
@@ -54,7 +54,7 @@ impl SessionInfo {
         Ok(self.0.look(py)?.link_infos().iter().map(|link| Link::of(link)).collect())
     }
 
-    /// Listens to nodes that connect and disconnect; with `history` those that are connected come first.
+    /// Listens for nodes that connect and disconnect; with `history` those already connected come first.
     #[pyo3(signature = (handler=None, *, history=None))]
     fn declare_transport_events_listener(
         &self,
@@ -65,7 +65,7 @@ impl SessionInfo {
         TransportEventsListener::new(py, &self.0, handler, history)
     }
 
-    /// Listens to links that come and go; with `history` those that are there come first.
+    /// Listens for links that come up and go down; with `history` existing links come first.
     #[pyo3(signature = (handler=None, *, history=None))]
     fn declare_link_events_listener(
         &self,
@@ -77,7 +77,7 @@ impl SessionInfo {
     }
 }
 
-/// A role as people write it at the start of a sentence.
+/// Name of a role at the start of a sentence.
 pub(crate) const fn title(role: WhatAmI) -> &'static str {
     match role {
         WhatAmI::Router => "Router",
@@ -104,19 +104,19 @@ impl Transport {
 
 #[pymethods]
 impl Transport {
-    /// The other node.
+    /// Id of the other node.
     #[getter]
     fn zid(&self) -> PyZenohId {
         PyZenohId(self.zid)
     }
 
-    /// Its role.
+    /// Role of the other node.
     #[getter]
     fn whatami(&self) -> PyWhatAmI {
         PyWhatAmI(self.whatami)
     }
 
-    /// Whether priorities are channels of their own.
+    /// Whether each priority is a channel of its own.
     #[getter]
     const fn is_qos(&self) -> bool {
         self.qos
@@ -128,14 +128,14 @@ impl Transport {
         self.multicast
     }
 
-    /// Whether messages go through memory that both share: never yet.
+    /// Whether messages use shared memory: not supported, always False.
     #[getter]
     const fn is_shm(&self) -> bool {
         false
     }
 
     pub(crate) fn __repr__(&self) -> String {
-        // As eclipse-zenoh writes it: programs print it.
+        // The format of eclipse-zenoh, because programs print it.
         format!(
             "Transport {{ zid: {}, whatami: {}, is_qos: {}, is_multicast: {}, is_shm: {} }}",
             self.zid,
@@ -160,25 +160,25 @@ impl Link {
 
 #[pymethods]
 impl Link {
-    /// The other node.
+    /// Id of the other node.
     #[getter]
     fn zid(&self) -> PyZenohId {
         PyZenohId(self.0.zid)
     }
 
-    /// Our end, as a locator.
+    /// Local end, as a locator.
     #[getter]
     fn src(&self) -> &str {
         &self.0.src
     }
 
-    /// The other end, as a locator.
+    /// Remote end, as a locator.
     #[getter]
     fn dst(&self) -> &str {
         &self.0.dst
     }
 
-    /// The multicast group, as a locator; None where it is none.
+    /// Multicast group, as a locator; None for other links.
     #[getter]
     fn group(&self) -> Option<&str> {
         self.0.group.as_deref()
@@ -196,25 +196,25 @@ impl Link {
         self.0.streamed
     }
 
-    /// The names of the interfaces that have our address; none where the link has no address.
+    /// Names of the interfaces that have the local address; empty if the link has no address.
     #[getter]
     fn interfaces(&self) -> Vec<String> {
         self.0.interfaces.clone()
     }
 
-    /// The name by which the peer has proved itself.
+    /// User name with which the peer has authenticated itself.
     #[getter]
     fn auth_identifier(&self) -> Option<&str> {
         self.0.user.as_deref()
     }
 
-    /// First and last priority that the link is for, 0 (control) to 7; None without priorities.
+    /// First and last priority that the link carries, 0 (control) to 7; None without priorities.
     #[getter]
     fn priorities(&self) -> Option<(u8, u8)> {
         self.0.priorities.map(|(first, last)| (first as u8, last as u8))
     }
 
-    /// Whether what is sent arrives, unless the link ends.
+    /// Whether messages arrive unless the link ends.
     #[getter]
     const fn reliability(&self) -> PyReliability {
         PyReliability(self.0.reliability)
@@ -224,7 +224,7 @@ impl Link {
         let LinkInfo { zid, src, dst, mtu, streamed, interfaces, priorities, .. } = &self.0;
         let group = self.0.group.as_deref().map_or("None".to_owned(), |group| format!("Some({group})"));
         let priorities = priorities.map(|(first, last)| (first as u8, last as u8));
-        // As eclipse-zenoh writes it: programs print it.
+        // The format of eclipse-zenoh, because programs print it.
         format!(
             "Link {{ zid: {zid}, src: {src}, dst: {dst}, group: {group}, mtu: {mtu}, is_streamed: {streamed}, \
              interfaces: {interfaces:?}, auth_identifier: {:?}, priorities: {priorities:?}, \

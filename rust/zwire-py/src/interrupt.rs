@@ -1,4 +1,4 @@
-//! Ctrl-C while a call of the engine waits, and whoever else may end such a call.
+//! Interruption of waiting engine calls, by Ctrl-C or by another thread.
 
 use crate::calling;
 use core::{
@@ -9,16 +9,16 @@ use pyo3::{exceptions::PyInterruptedError, prelude::*};
 use std::sync::Arc;
 
 thread_local! {
-    /// Who else ends what waits in this thread.
+    /// Flag with which another thread ends the waits of this thread.
     static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Until it is dropped, `flag` ends what waits in this thread.
+/// Lets `flag` end waits in this thread until the guard is dropped.
 pub(crate) fn stopped_by(flag: Arc<AtomicBool>) -> Until {
     Until(STOP.replace(Some(flag)))
 }
 
-/// What [`stopped_by`] gives.
+/// Guard returned by [`stopped_by`].
 pub(crate) struct Until(Option<Arc<AtomicBool>>);
 
 impl Drop for Until {
@@ -27,25 +27,27 @@ impl Drop for Until {
     }
 }
 
-/// Asked by waiting engine calls, which hold no lock meanwhile; keeps what Python raised.
+/// Check for waiting engine calls, which hold no lock meanwhile; stores the exception that Python raised.
 #[derive(Default)]
 pub(crate) struct Interrupt(Option<PyErr>);
 
 impl Interrupt {
-    /// Whether a signal handler of Python has raised, or somebody wants this thread to stop.
+    /// Whether a signal handler of Python has raised, or this thread is asked to stop.
     pub(crate) fn check(&mut self) -> bool {
         if self.0.is_none() {
             self.0 = match STOP.with_borrow(|stop| stop.as_ref().map(|stop| stop.load(Ordering::Acquire))) {
-                Some(stop) => stop.then(|| PyInterruptedError::new_err("nobody waits for it any longer")),
+                Some(stop) => {
+                    stop.then(|| PyInterruptedError::new_err("the caller does not wait for it any longer"))
+                }
                 None if calling::is_left_behind() => None,
-                // Python runs signal handlers in its main thread only, in which nobody stops us.
+                // Python runs signal handlers in its main thread only, which is never stopped by a flag.
                 None => Python::attach(|py| py.check_signals()).err(),
             };
         }
         self.0.is_some()
     }
 
-    /// Raises what the check has found.
+    /// Raises the stored exception.
     pub(crate) fn raise(self) -> PyResult<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -20,7 +20,7 @@ use zwire_proto::zenoh::KeyExpr;
 #[derive(Clone)]
 pub(crate) struct PyKeyExpr(pub(crate) KeyExpr);
 
-/// A key expression of a `KeyExpr` or a `str`.
+/// Extracts a key expression of a `KeyExpr` or a `str`.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<KeyExpr> {
     if let Ok(key) = obj.cast::<PyKeyExpr>() {
         return Ok(key.get().0.clone());
@@ -31,7 +31,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<KeyExpr> {
     text.to_str()?.parse().map_err(|error| errors::key_expr(obj.py(), &error))
 }
 
-/// The text of a part of a key expression, which need not be one itself.
+/// Text of a part of a key expression, which need not be a key expression itself.
 fn text<'a>(obj: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     if let Ok(key) = obj.cast::<PyKeyExpr>() {
         return Ok(key.get().0.as_str());
@@ -49,10 +49,10 @@ impl PyKeyExpr {
         extract(key_expr).map(Self)
     }
 
-    /// Brings a text to canonical form first: `a/**/**` becomes `a/**`.
+    /// Converts a text to canonical form first: `a/**/**` becomes `a/**`.
     ///
     /// Raises:
-    ///     KeyExprError: There is no canonical form of it.
+    ///     KeyExprError: The text has no canonical form.
     #[classmethod]
     fn autocanonize(cls: &Bound<'_, PyType>, key_expr: &str) -> PyResult<Self> {
         KeyExpr::autocanonize(key_expr).map(Self).map_err(|error| errors::key_expr(cls.py(), &error))
@@ -68,12 +68,12 @@ impl PyKeyExpr {
         Ok(self.0.includes(&extract(other)?))
     }
 
-    /// How the keys of this lie to those of the other one: the highest level that holds.
+    /// Relation of the keys of this one to those of the other one: the highest level that holds.
     fn relation_to(&self, other: &Bound<'_, PyAny>) -> PyResult<PySetIntersectionLevel> {
         Ok(PySetIntersectionLevel(self.0.relation_to(&extract(other)?)))
     }
 
-    /// This, a slash, and the other one, brought to canonical form. The `/` operator does the same.
+    /// Joins this and the other one with a slash, in canonical form. The `/` operator does the same.
     ///
     /// Raises:
     ///     KeyExprError: The result is no key expression.
@@ -81,7 +81,7 @@ impl PyKeyExpr {
         self.0.join(text(other)?).map(Self).map_err(|error| errors::key_expr(py, &error))
     }
 
-    /// This and the other one written one after the other, without a slash. Mostly :meth:`join` is meant.
+    /// Concatenates this and the other one without a slash. In most cases :meth:`join` is the right one.
     ///
     /// Raises:
     ///     KeyExprError: The result is no canonical key expression.

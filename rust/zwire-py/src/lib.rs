@@ -61,7 +61,7 @@ mod zre_settings;
 
 use pyo3::prelude::*;
 
-/// The module: the list of its exports.
+/// The module with its exports.
 #[pymodule(gil_used = false)]
 mod _zwire {
     use super::*;

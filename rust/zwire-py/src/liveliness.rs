@@ -1,4 +1,4 @@
-//! `Liveliness` and `LivelinessToken`: what is alive.
+//! `Liveliness` and `LivelinessToken`: announcing and watching live resources.
 
 use crate::{
     declared::Declared,
@@ -10,20 +10,20 @@ use crate::{
 };
 use pyo3::{prelude::*, types::PyDict};
 
-/// Tokens of this session and of others.
+/// Liveliness tokens of this session and of others.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct Liveliness(pub(crate) Handle);
 
 #[pymethods]
 impl Liveliness {
-    /// Declares that a key is alive as long as the token and the session are.
+    /// Declares a token: the key is alive as long as the token and the session exist.
     fn declare_token(&self, py: Python<'_>, key_expr: &Bound<'_, PyAny>) -> PyResult<LivelinessToken> {
         let key = keyexpr::extract(key_expr)?;
         let id = self.0.run(py, move |engine, _| engine.declare_token(key))?;
         Ok(LivelinessToken { declared: Declared::new(self.0.clone(), id, "token") })
     }
 
-    /// Asks which tokens are alive; each comes as the sample of a reply.
+    /// Queries the live tokens; each arrives as the sample of a reply.
     #[pyo3(signature = (key_expr, handler=None, *, timeout=None, cancellation_token=None))]
     fn get(
         &self,
@@ -80,14 +80,14 @@ impl LivelinessToken {
         self.declared.exit(py)
     }
 
-    /// Waits until all neighbours know of it: what they send from then on can arrive. With a timeout in
-    /// seconds, `TimedOut` when it is over.
+    /// Waits until all neighbours know the token: messages that they send from then on can arrive. Raises
+    /// `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
     }
 
-    /// Ends the token. A second time is an error.
+    /// Undeclares the token. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }

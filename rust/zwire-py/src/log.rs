@@ -1,8 +1,8 @@
-//! Where the log of the Rust side goes: to Python's `logging`, and to standard error as `RUST_LOG` asks.
+//! Output of the Rust log: to Python's `logging`, and to standard error as configured by `RUST_LOG`.
 //!
-//! What is told on threads that must never wait for the interpreter waits in the engine's queue. One thread,
-//! started with the first record, belongs to Python from then on and runs the reader that `zwire.log` has
-//! given.
+//! Records come from threads that must never wait for the interpreter, so they wait in the engine's
+//! queue. One thread, started with the first record, attaches to Python and runs the reader that
+//! `zwire.log` has set.
 
 use crate::calling;
 use core::time::Duration;
@@ -15,22 +15,22 @@ use std::{sync::OnceLock, thread};
 use tracing::level_filters::LevelFilter;
 use zwire_engine::log::{self, Filter, Layer, Log, Record, Value};
 
-/// The name of the thread that passes records on.
+/// Name of the thread that passes records on.
 const NAME: &str = "zwire-log";
 
-/// What `zwire.log` gives once it is imported: the reader, and what ends it.
+/// Functions set by `zwire.log` when it is imported: the reader, and the one that ends it.
 static READER: OnceLock<(Py<PyAny>, Py<PyAny>)> = OnceLock::new();
 
-/// Whether lines were asked for, which happens once.
+/// Set once line output is enabled, which happens at most once.
 static LINES: OnceLock<()> = OnceLock::new();
 
-/// Takes the events of this process.
+/// Installs the logger of this process.
 pub(crate) fn install() {
     log::on_first(start);
     log::install();
 }
 
-/// Says that there is no consumer any more, however it ends.
+/// Guard that marks the consumer as gone, however it ends.
 struct Leave(&'static Log);
 
 impl Drop for Leave {
@@ -39,12 +39,12 @@ impl Drop for Leave {
     }
 }
 
-/// Starts the thread. It waits for the interpreter, whoever calls does not.
+/// Starts the consumer thread, which waits for the interpreter; the caller does not.
 fn start() -> bool {
     let Some((reader, _)) = READER.get() else { return false };
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
         let leave = Leave(Log::here());
-        // At the end of the interpreter there is nobody to tell.
+        // At the end of the interpreter there is no logger left.
         let _ = Python::try_attach(|py| {
             if let Err(error) = calling::call(reader, &PyTuple::empty(py)) {
                 error.write_unraisable(py, None);
@@ -55,7 +55,8 @@ fn start() -> bool {
     thread.is_ok()
 }
 
-/// Something is about to be opened, and has to be heard. Importing us is not worth a `logging` yet.
+/// Imports `zwire.log` before something is opened that may log. Importing this module alone does not
+/// import `logging`.
 pub(crate) fn attach(py: Python<'_>) -> PyResult<()> {
     if READER.get().is_none() {
         py.import("zwire.log")?;
@@ -63,7 +64,7 @@ pub(crate) fn attach(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Everything is closed, and the interpreter about to end.
+/// Ends the reader: everything is closed, and the interpreter is about to end.
 pub(crate) fn end(py: Python<'_>) {
     if let Some((_, end)) = READER.get()
         && let Err(error) = end.call0(py)
@@ -72,11 +73,11 @@ pub(crate) fn end(py: Python<'_>) {
     }
 }
 
-/// Sets what runs in the thread that passes records on, which calls `log_take` until nothing more comes,
-/// and what the end of the interpreter calls.
+/// Sets the function that the consumer thread runs, which calls `log_take` until nothing more comes, and
+/// the function for the end of the interpreter.
 #[pyfunction]
 pub(crate) fn log_reader(py: Python<'_>, reader: Py<PyAny>, end: Py<PyAny>) {
-    // A module is imported once.
+    // Set once: a module is imported once.
     let _ = READER.set((reader, end));
     py.detach(|| Log::here().call_again());
 }
@@ -87,7 +88,7 @@ pub(crate) fn log_names() -> Vec<String> {
     Layer::ALL.iter().map(|layer| layer.target().replace("::", ".")).collect()
 }
 
-/// Which levels the loggers let pass, as numbers of `logging`.
+/// Sets the levels that the loggers let pass, as numbers of `logging`.
 #[pyfunction]
 pub(crate) fn log_levels(levels: [i64; Layer::COUNT]) {
     let levels = levels.map(|level| match level {
@@ -111,16 +112,18 @@ const fn number(level: tracing::Level) -> u8 {
     }
 }
 
-/// How many records of one place in the source are passed on in so many seconds; None for all.
+/// Sets how many records of one place in the source are passed on per `seconds`; None for all.
 #[pyfunction]
 pub(crate) fn log_limit(py: Python<'_>, burst: Option<u32>, seconds: f64) -> PyResult<()> {
     let period = Duration::try_from_secs_f64(seconds).ok().filter(|period| !period.is_zero());
-    let Some(period) = period else { return Err(PyValueError::new_err("a period is longer than 0 s")) };
+    let Some(period) = period else {
+        return Err(PyValueError::new_err("the period must be longer than 0 s"));
+    };
     py.detach(|| Log::here().limit(burst, period));
     Ok(())
 }
 
-/// The records that wait, waited for; None when there are no more. Lines are written here.
+/// Waits for records and returns them; None at the end. Also writes the lines.
 #[pyfunction]
 pub(crate) fn log_take(py: Python<'_>) -> PyResult<Option<Vec<Bound<'_, PyTuple>>>> {
     let (records, end) = py.detach(|| {
@@ -134,7 +137,7 @@ pub(crate) fn log_take(py: Python<'_>) -> PyResult<Option<Vec<Bound<'_, PyTuple>
     records.iter().map(|record| tuple(py, record)).collect::<PyResult<_>>().map(Some)
 }
 
-/// Place of its logger, level, seconds since 1970, thread, file, line, text, fields.
+/// Converts a record: index of its logger, level, seconds since 1970, thread, file, line, text, fields.
 fn tuple<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>> {
     let fields = PyDict::new(py);
     for (name, value) in &record.fields {
@@ -159,14 +162,14 @@ fn tuple<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>>
         .into_pyobject(py)
 }
 
-/// Waits until all that was told so far was passed on; False if that takes longer than `seconds`.
+/// Waits until all records so far were passed on; False if that takes longer than `seconds`.
 #[pyfunction]
 pub(crate) fn log_flush(py: Python<'_>, seconds: f64) -> bool {
     let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
     py.detach(|| Log::here().flush(limit))
 }
 
-/// Ends the thread that passes records on, after what waits. Whether it ended in time.
+/// Ends the consumer thread after the waiting records. Returns whether it ended in time.
 #[pyfunction]
 pub(crate) fn log_close(py: Python<'_>, seconds: f64) -> bool {
     let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
@@ -175,28 +178,29 @@ pub(crate) fn log_close(py: Python<'_>, seconds: f64) -> bool {
 
 fn lines(py: Python<'_>, filter: &Filter) -> PyResult<()> {
     attach(py)?;
-    // A second call changes nothing, as in the reference.
+    // A second call changes nothing, as in eclipse-zenoh.
     if LINES.set(()).is_ok() {
         log::set_line_levels(&filter.levels());
     }
     Ok(())
 }
 
-/// What `RUST_LOG` asks for. As in the reference: nothing if any of it is wrong, errors if it is empty.
+/// Filter in `RUST_LOG`. As in eclipse-zenoh: nothing if any part of it is invalid, errors if it is
+/// empty.
 fn from_env() -> Option<Filter> {
     let (filter, wrong) = Filter::parse(&std::env::var("RUST_LOG").ok()?);
     wrong.is_empty().then(|| filter.or_all(LevelFilter::ERROR))
 }
 
-/// Writes the log to standard error as the environment variable `RUST_LOG` asks, such as
-/// `zenoh::net=debug,info`; without it, or if it is wrong, nothing is written.
+/// Writes the log to standard error as configured by the environment variable `RUST_LOG`, such as
+/// `zenoh::net=debug,info`; if it is unset or invalid, nothing is written.
 #[pyfunction]
 pub(crate) fn try_init_log_from_env(py: Python<'_>) -> PyResult<()> {
     from_env().map_or(Ok(()), |filter| lines(py, &filter))
 }
 
-/// As `try_init_log_from_env`, with what to write when the variable is not set or wrong: a level (`off`,
-/// `error`, `warn`, `info`, `debug`, `trace`) or anything that the variable may be.
+/// As `try_init_log_from_env`, with a default if the variable is unset or invalid: a level (`off`,
+/// `error`, `warn`, `info`, `debug`, `trace`) or any other value for the variable.
 #[pyfunction]
 #[pyo3(signature = (level))]
 pub(crate) fn init_log_from_env_or(py: Python<'_>, level: &str) -> PyResult<()> {
@@ -209,7 +213,7 @@ pub(crate) fn init_log_from_env_or(py: Python<'_>, level: &str) -> PyResult<()> 
     lines(py, &filter)
 }
 
-/// Whether lines were asked for.
+/// Whether line output is enabled.
 #[pyfunction]
 pub(crate) fn log_has_lines() -> bool {
     LINES.get().is_some()

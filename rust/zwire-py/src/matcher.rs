@@ -18,7 +18,7 @@ const ROLES: [WhatAmI; 3] = [WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client];
 pub(crate) struct PyWhatAmIMatcher(u8);
 
 impl PyWhatAmIMatcher {
-    /// The roles that it matches.
+    /// The roles in the set.
     pub(crate) fn roles(self) -> impl Iterator<Item = WhatAmI> {
         ROLES.into_iter().filter(move |role| self.0 & role.to_mask() != 0)
     }
@@ -31,7 +31,7 @@ fn role(py: Python<'_>, name: &str) -> PyResult<WhatAmI> {
         .ok_or_else(|| errors::invalid(py, format!("`{name}` is no role; there are router, peer and client")))
 }
 
-/// Blanks around a name and empty parts do not count.
+/// Blanks around a name and empty parts are ignored.
 fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
     let mut names = text.split('|').map(str::trim).filter(|name| !name.is_empty());
     names.try_fold(0, |mask, name| Ok(mask | role(py, name)?.to_mask()))
@@ -45,33 +45,33 @@ impl PyWhatAmIMatcher {
         parse(py, matcher.unwrap_or_default()).map(Self)
     }
 
-    /// Matches nothing.
+    /// The empty set.
     #[classmethod]
     fn empty(_cls: &Bound<'_, PyType>) -> Self {
         Self(0)
     }
 
-    /// This and routers.
+    /// Adds routers; returns a new set.
     fn router(&self) -> Self {
         Self(self.0 | WhatAmI::Router.to_mask())
     }
 
-    /// This and peers.
+    /// Adds peers; returns a new set.
     fn peer(&self) -> Self {
         Self(self.0 | WhatAmI::Peer.to_mask())
     }
 
-    /// This and clients.
+    /// Adds clients; returns a new set.
     fn client(&self) -> Self {
         Self(self.0 | WhatAmI::Client.to_mask())
     }
 
-    /// Whether it matches nothing.
+    /// Whether the set is empty.
     fn is_empty(&self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it matches that role, or the role of that name.
+    /// Whether the set contains that role, or the role of that name.
     fn matches(&self, whatami: &Bound<'_, PyAny>) -> PyResult<bool> {
         let whatami = match whatami.cast::<PyString>() {
             Ok(name) => role(whatami.py(), name.to_str()?)?,

@@ -1,13 +1,13 @@
-//! [`Once`]: values that are looked up in Python modules once.
+//! [`Once`]: cache for values looked up in Python modules.
 
 use pyo3::{prelude::*, types::PyType};
 use std::sync::OnceLock;
 
 /// A value that is made once, such as a class of a Python module.
 ///
-/// Nothing waits here: the value is made before the cell is touched, and two threads at once make it
-/// twice. The cell of `PyO3` gives the interpreter away while it is being filled, and stays half filled
-/// for ever in a child that another thread forks just then.
+/// Nothing waits here: the value is made before the cell is touched, and two threads at the same time
+/// make it twice. The cell of `PyO3` releases the interpreter lock while it is being filled, and stays
+/// half filled for ever in a child that another thread forks at that moment.
 pub(crate) struct Once<T>(OnceLock<T>);
 
 impl<T> Once<T> {

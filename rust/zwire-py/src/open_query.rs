@@ -1,9 +1,10 @@
-//! When a query ends that somebody still refers to.
+//! End of queries that Python objects still refer to.
 //!
-//! A program is done with a query when nothing refers to it any more, but tracebacks, lists and loop variables
-//! refer to queries that nobody will answer again, and their askers would wait for the whole timeout. So whoever
-//! was handed a query, a callback or the turn of a loop, ends it when it comes back, if it has answered it
-//! itself. Answers of other threads do not count: a query that was given to one of them may get more.
+//! A query ends when nothing refers to it any more, but tracebacks, lists and loop variables may keep
+//! queries alive that will get no further answer, so that their askers would wait for the whole timeout.
+//! So the callback or loop iteration that was handed a query ends it on return, if it has answered the
+//! query itself. Answers of other threads do not count: a query that was given to one of them may get
+//! more.
 
 use crate::errors;
 use parking_lot::Mutex;
@@ -14,32 +15,32 @@ use std::{
 };
 use zwire_engine::Query as Engine;
 
-/// How a query has ended that somebody refers to.
+/// Way in which a query ended that is still referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// By the program.
+    /// Dropped by the program.
     Dropped,
-    /// By the callback that has answered it.
+    /// The callback that answered it has returned.
     Returned,
-    /// By an exception of the callback that got it.
+    /// The callback that got it has raised an exception.
     Raised,
-    /// By the loop that has answered it and asked for the next one, or was left.
+    /// The loop that answered it has asked for the next one, or was left.
     LoopWentOn,
 }
 
 impl End {
-    /// For whoever answers all the same.
+    /// Error text for later answers.
     const fn text(self) -> &'static str {
         match self {
             Self::Dropped => "the query is finished: it was dropped, or its `with` block has ended",
             Self::Returned => {
                 "the query is finished: the callback that has answered it has returned. Send all answers before \
-                 that, or leave all of them to whoever keeps the query"
+                 that, or leave all of them to the thread that keeps the query"
             }
             Self::Raised => "the query is finished: the callback that got it has raised an exception",
             Self::LoopWentOn => {
                 "the query is finished: the loop that has answered it has gone on. Send all answers before that, \
-                 or leave all of them to whoever keeps the query"
+                 or leave all of them to the thread that keeps the query"
             }
         }
     }
@@ -47,13 +48,13 @@ impl End {
 
 struct State {
     query: Result<Arc<Engine>, End>,
-    /// Whose answers end it.
+    /// Thread that ends the query by its answers.
     holder: Option<ThreadId>,
-    /// The holder has answered.
+    /// Whether that thread has answered.
     answered: bool,
 }
 
-/// What objects of Python and whoever hands them out share of a query.
+/// State of a query shared by its Python objects and the code that hands them out.
 pub(crate) struct OpenQuery(Mutex<State>);
 
 impl OpenQuery {
@@ -61,12 +62,12 @@ impl OpenQuery {
         Arc::new(Self(Mutex::new(State { query: Ok(Arc::new(query)), holder: None, answered: false })))
     }
 
-    /// To answer it.
+    /// The query, for an answer.
     pub(crate) fn query(&self, py: Python<'_>) -> PyResult<Arc<Engine>> {
         self.0.lock().query.clone().map_err(|end| errors::usage(py, end.text()))
     }
 
-    /// This thread has answered it.
+    /// Records that this thread has answered the query.
     pub(crate) fn answered(&self) {
         let mut state = self.0.lock();
         if state.holder == Some(thread::current().id()) {
@@ -74,7 +75,7 @@ impl OpenQuery {
         }
     }
 
-    /// Tells the asker that no more answers come. Does nothing the second time.
+    /// Ends the query, so that the asker gets its final response. Does nothing the second time.
     pub(crate) fn end(&self, py: Python<'_>, how: End) {
         let mut state = self.0.lock();
         if state.query.is_err() {
@@ -88,7 +89,7 @@ impl OpenQuery {
     }
 }
 
-/// A query that this thread has handed to a program. Keeps it from nothing.
+/// A query that this thread has handed to the program. Does not keep the query alive.
 pub(crate) struct Handed(Weak<OpenQuery>);
 
 impl Handed {
@@ -97,12 +98,13 @@ impl Handed {
         Self(Arc::downgrade(query))
     }
 
-    /// The program has come back: without an exception its query ends if it was answered by this thread.
+    /// Called when the program returns: ends the query if this thread has answered it, or after an
+    /// exception.
     pub(crate) fn back(self, py: Python<'_>, how: End) {
         let Some(query) = self.0.upgrade() else { return };
         let done = {
             let mut state = query.0.lock();
-            // What comes from now on comes from whoever keeps it.
+            // Later answers come from other holders of the query, and do not end it.
             let own = state.holder.take() == Some(thread::current().id());
             own && (state.answered || how == End::Raised)
         };
@@ -112,7 +114,7 @@ impl Handed {
     }
 }
 
-/// The query that a loop was given last, until it asks for the next one or is left.
+/// Last query given to a loop, until the loop asks for the next one or is left.
 #[derive(Default)]
 pub(crate) struct Turn(Mutex<Option<Handed>>);
 
@@ -132,7 +134,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.0.get_mut().is_some() {
-            // Without an interpreter its session is closed.
+            // Without an interpreter the session is closed already.
             let _ = Python::try_attach(|py| self.end(py));
         }
     }

@@ -1,4 +1,4 @@
-//! `Parameters`: what stands behind the `?` of a selector.
+//! `Parameters`: the part of a selector after the `?`.
 
 use crate::errors;
 use parking_lot::Mutex;
@@ -8,14 +8,14 @@ use pyo3::{
 };
 use zwire_proto::zenoh::Parameters;
 
-/// Parameters of a query: `name=value;name=value|value`, of text, of a dict of texts, or of nothing.
+/// Parameters of a query: `name=value;name=value|value`, from text, from a dict of texts, or empty.
 ///
-/// They keep their order; of several with one name the first counts. There is no quoting: `;`, `=` and `|`
-/// cannot be part of a name, `;` not of a value.
+/// They keep their order; of several with one name the first is used. There is no quoting: a name cannot
+/// contain `;`, `=` or `|`, a value cannot contain `;`.
 #[pyclass(name = "Parameters", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PyParameters(Mutex<Parameters>);
 
-/// The parameters of a `Parameters`, a `str` or a `dict`.
+/// Extracts the parameters of a `Parameters`, a `str` or a `dict`.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Parameters> {
     if let Ok(parameters) = obj.cast::<PyParameters>() {
         return Ok(parameters.get().copy());
@@ -36,7 +36,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Parameters> {
     Ok(parameters)
 }
 
-/// As [`extract`], for what may be left out.
+/// As [`extract`], for optional arguments.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Parameters>> {
     obj.filter(|obj| !obj.is_none()).map(extract).transpose()
 }
@@ -46,7 +46,7 @@ impl PyParameters {
         Self(Mutex::new(parameters))
     }
 
-    /// A clone, which shares the text.
+    /// A clone that shares the text.
     pub(crate) fn copy(&self) -> Parameters {
         self.0.lock().clone()
     }
@@ -60,7 +60,7 @@ impl PyParameters {
         extract_option(parameters).map(|parameters| Self::of(parameters.unwrap_or_default()))
     }
 
-    /// Whether there are none.
+    /// Whether there are no parameters.
     fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
@@ -76,24 +76,24 @@ impl PyParameters {
         self.0.lock().values(key).map(str::to_owned).collect()
     }
 
-    /// Sets a value; gives the one that was there before.
+    /// Sets a value; returns the previous one.
     fn insert(&self, key: &str, value: &str) -> Option<String> {
         self.0.lock().insert(key, value).map(|old| old.as_str().to_owned())
     }
 
-    /// Takes a name away; gives the value that it had.
+    /// Removes a name; returns its value.
     fn remove(&self, key: &str) -> Option<String> {
         self.0.lock().remove(key).map(|old| old.as_str().to_owned())
     }
 
-    /// Sets all those of others.
+    /// Sets all parameters of another object.
     fn extend(&self, parameters: &Bound<'_, PyAny>) -> PyResult<()> {
         let others = extract(parameters)?;
         self.0.lock().extend(&others);
         Ok(())
     }
 
-    /// Whether the names come in alphabetical order.
+    /// Whether the names are in alphabetical order.
     fn is_ordered(&self) -> bool {
         self.0.lock().is_ordered()
     }
@@ -123,7 +123,7 @@ impl PyParameters {
         self.__str__()
     }
 
-    /// The same for all: what is equal has one hash, and it stays what it is when the content changes.
+    /// Constant: equal objects have equal hashes, and the hash stays the same when the content changes.
     const fn __hash__(&self) -> isize {
         2
     }
@@ -131,7 +131,7 @@ impl PyParameters {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = other.py();
         match other.cast::<Self>() {
-            // One lock after the other: both may be the same object.
+            // Locked one after the other: both may be the same object.
             Ok(other) => {
                 let other = other.get().copy();
                 Ok((self.copy() == other).into_pyobject(py)?.to_owned().into_any().unbind())

@@ -1,5 +1,5 @@
-//! [`Pending`]: what an event loop waits for that is no item of a queue; and calls of commands that must not
-//! wait, or that somebody may end early.
+//! [`Pending`]: conditions that an event loop waits for; and calls of commands that must not wait, or
+//! that another thread may end early.
 
 use crate::{
     advanced_publisher::AdvancedPublisher,
@@ -26,7 +26,7 @@ use zwire_engine::{
 };
 use zwire_proto::zenoh::session::Barrier;
 
-/// A state of a session.
+/// Condition of a session.
 enum State {
     Barrier(Mutex<BarrierWait>),
     Matching(Mutex<MatchingWait>),
@@ -57,7 +57,7 @@ impl Ready for State {
     }
 }
 
-/// What an event loop waits for that is no item of a queue.
+/// Condition that an event loop waits for; items of queues are awaited by `Inbox`.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct Pending {
     state: State,
@@ -70,7 +70,7 @@ impl Pending {
     }
 }
 
-/// The session behind a declaration that is still there.
+/// The session of a declaration that is still live.
 fn session(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Handle> {
     let declared = if let Ok(session) = of.cast::<Session>() {
         return Ok(session.get().0.clone());
@@ -89,7 +89,7 @@ fn session(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Handle> {
 
 #[pymethods]
 impl Pending {
-    /// Until all neighbours know what a session, subscriber, queryable or token has declared.
+    /// Completed when all neighbours know the declarations of a session, subscriber, queryable or token.
     #[staticmethod]
     fn declarations(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Self> {
         let session = session(py, of)?;
@@ -97,14 +97,14 @@ impl Pending {
         Ok(Self::of(State::Barrier(Mutex::new(wait))))
     }
 
-    /// Until all neighbours have taken what a session has published.
+    /// Completed when all neighbours have received the publications of a session.
     #[staticmethod]
     fn everything(py: Python<'_>, of: &Bound<'_, Session>) -> PyResult<Self> {
         let wait = of.get().0.run(py, |engine, _| engine.begin_barrier(Barrier::Everything))?;
         Ok(Self::of(State::Barrier(Mutex::new(wait))))
     }
 
-    /// Until so many match a publisher or querier.
+    /// Completed when at least `n` counterparts match a publisher or querier.
     #[staticmethod]
     fn matching(py: Python<'_>, of: &Bound<'_, PyAny>, n: usize) -> PyResult<Self> {
         let declared = if let Ok(publisher) = of.cast::<Publisher>() {
@@ -120,7 +120,7 @@ impl Pending {
         Ok(Self::of(State::Matching(Mutex::new(wait))))
     }
 
-    /// Whether it has come; raises what has come instead.
+    /// Whether the condition holds; raises if it cannot hold any more.
     fn look(&self, py: Python<'_>) -> PyResult<bool> {
         match py.detach(|| self.state.look()) {
             Some(Ok(())) => Ok(true),
@@ -129,26 +129,27 @@ impl Pending {
         }
     }
 
-    /// Hangs a bell, see `Wakeups`.
+    /// Registers a wakeup, see `Wakeups`.
     fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
         self.door.bind(py, &self.state, wakeups, token)
     }
 
-    /// From now on the bell rings, once; unless `look` has something to say already.
+    /// Arms the wakeup for one notification. True, without arming it, if the condition has a result already.
     fn arm(&self, py: Python<'_>) -> bool {
         py.detach(|| self.door.arm(&self.state))
     }
 
-    /// The bell rings no more.
+    /// Disarms the wakeup.
     fn disarm(&self) {
         self.door.disarm();
     }
 }
 
-/// Calls `function`; what commands of a session in it would wait for is not waited for.
+/// Calls `function` without the waits that commands of a session in it would make.
 ///
-/// Its result, and: None when all is done, a `Pending` when the caller should wait for room next, False when
-/// nothing is done because it has to be waited for first. Then the result means nothing.
+/// Returns its result, and: None if all is done, a `Pending` if the caller should wait for room next,
+/// False if nothing was done because the command would have had to wait first. In that case the result is
+/// meaningless.
 #[pyfunction]
 #[pyo3(signature = (function, *args, **kwargs))]
 pub(crate) fn without_waiting(
@@ -182,7 +183,7 @@ impl Stopper {
         Self(Arc::default())
     }
 
-    /// Calls `function`. When `stop` is called meanwhile, what waits in it raises `InterruptedError`.
+    /// Calls `function`. When `stop` is called meanwhile, waits in it raise `InterruptedError`.
     #[pyo3(signature = (function, *args, **kwargs))]
     fn run<'py>(
         &self,
@@ -194,7 +195,7 @@ impl Stopper {
         function.call(args, kwargs)
     }
 
-    /// Ends what waits in `run`, within a twentieth of a second.
+    /// Ends the waits in `run`, within a twentieth of a second.
     fn stop(&self) {
         self.0.store(true, core::sync::atomic::Ordering::Release);
     }

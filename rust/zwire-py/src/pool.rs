@@ -1,12 +1,12 @@
 //! [`Pool`]: the threads that run callbacks.
 //!
-//! One thread for each callback would keep a slow one from delaying the others, and cost five thousand
-//! threads for five thousand subscribers. So a few threads take turns at whatever has something to do, and
-//! others join them when those are held up: `docs/design/2026-11-22-callbacks.md`.
+//! One thread for each callback would keep a slow one from delaying the others, but need five thousand
+//! threads for five thousand subscribers. So a few threads take turns running ready tasks, and more are
+//! started when those are blocked: `docs/design/2026-11-22-callbacks.md`.
 //!
-//! A thread stays known to the interpreter from its start to its end. Registering one takes a lock of
-//! `CPython` that a fork does not look after before 3.12: a thread that registers for each batch leaves one
-//! child in some hundred hanging in `os.fork`.
+//! A thread stays attached to the interpreter from its start to its end. Attaching takes a lock of
+//! `CPython` that is not fork-safe before 3.12: with a thread that attaches for each batch, one child in
+//! some hundred hangs in `os.fork`.
 
 use core::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering},
@@ -17,55 +17,56 @@ use pyo3::prelude::*;
 use std::{collections::VecDeque, io, sync::Arc, thread, time::Instant};
 use zwire_engine::runtime::{self, Birth};
 
-/// The name of threads of callbacks.
+/// Name of callback threads.
 pub(crate) const NAME: &str = "zwire-callback";
 
-/// Most threads of callbacks in a process. So many callbacks may be stuck at once before others wait for
-/// them; a thread that waits costs some ten kilobytes.
+/// Most callback threads in a process, and so the number of callbacks that may block at once before
+/// others wait for them; a waiting thread costs some ten kilobytes.
 const MOST: usize = 1024;
 
-/// How often threads that are held up are looked for, and how long work waits before one more joins.
+/// Interval of the check for blocked threads, and the time that a task waits before one more thread is
+/// started.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Most threads that join in one tick: starting them takes time of a thread of the network.
+/// Most threads that are started in one tick: starting them takes time of a network thread.
 const JOIN: usize = 16;
 
-/// How long a thread that is not needed waits before it ends.
+/// Time after which an idle thread ends.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long a thread goes from one work to the next before it lets others have the interpreter.
+/// Time for which a thread goes from one task to the next before it releases the interpreter lock.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// How long there is no other try after the system has refused a thread.
+/// Pause before the next attempt after the system has refused a thread.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a turn has left over.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing; somebody will [announce](Task::announce) the next.
+    /// No work is left; the next is [announced](Task::announce).
     Done,
-    /// Something to go on with.
+    /// More to do.
     More,
-    /// Nothing will ever come again.
+    /// The work has ended.
     Over,
 }
 
-/// What a pool does, turn by turn: never two at once, and in the order of their announcement.
+/// Work for the pool, done turn by turn: never two turns at once, and in the order of their announcement.
 pub(crate) trait Work: Send + Sync {
-    /// Does some of it, not for long unless it is held up.
+    /// Does a part of the work; takes a short time unless the callback blocks.
     fn turn(&self, py: Python<'_>) -> Turn;
 
-    /// The turn has panicked: there will be no other.
+    /// Called after a turn has panicked: there will be no other.
     fn abandon(&self);
 }
 
 const RESTING: u8 = 0;
 const WAITING: u8 = 1;
 const RUNNING: u8 = 2;
-/// There is more since the turn has begun.
+/// Running, and announced again since the turn has begun.
 const AGAIN: u8 = 3;
 
-/// A work and what it is about to do.
+/// A work and its scheduling state.
 pub(crate) struct Task {
     state: AtomicU8,
     pool: &'static Pool,
@@ -73,9 +74,9 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// There is something to do.
+    /// Announces that there is something to do.
     pub(crate) fn announce(self: &Arc<Self>) {
-        // The closure refuses where nothing changes.
+        // The closure returns `None` where the state does not change.
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| match state {
             RESTING => Some(WAITING),
             RUNNING => Some(AGAIN),
@@ -87,7 +88,7 @@ impl Task {
     }
 }
 
-/// Where a thread waits for a task.
+/// Place at which an idle thread waits for a task.
 #[derive(Default)]
 struct Seat {
     wake: Condvar,
@@ -96,23 +97,23 @@ struct Seat {
 
 #[derive(Default)]
 struct State {
-    /// Announced, and since when.
+    /// Announced tasks, with the time of their announcement.
     ready: VecDeque<(Arc<Task>, Instant)>,
-    /// Threads without anything to do. If there is one, nothing is ready.
+    /// Idle threads. If there is one, `ready` is empty.
     idle: Vec<Arc<Seat>>,
     threads: usize,
-    /// Works that are not over.
+    /// Works that have not ended.
     works: usize,
-    /// Tasks that were taken up so far.
+    /// Number of tasks taken so far.
     taken: u64,
-    /// Somebody looks every tick whether the threads are held up.
+    /// Whether the periodic check for blocked threads runs.
     watched: bool,
-    /// The interpreter ends: nobody goes back into it.
+    /// Set at the end of the interpreter: threads must not enter it any more.
     frozen: bool,
 }
 
 impl State {
-    /// How many more threads would be of use, if those that are there are held up.
+    /// Number of further threads that would help if the existing ones are blocked.
     fn room(&self) -> usize {
         self.works.min(MOST).saturating_sub(self.threads)
     }
@@ -122,24 +123,26 @@ impl State {
     }
 }
 
-/// The threads of one process.
+/// The callback threads of one process.
 pub(crate) struct Pool {
     birth: Birth,
     state: Mutex<State>,
-    /// Threads that wait for the interpreter, to do something: another one would wait behind them.
+    /// Threads that wait for the interpreter lock in order to work: another one would only wait behind
+    /// them.
     entering: AtomicUsize,
 }
 
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(core::ptr::null_mut());
 
 impl Pool {
-    /// That of this process; a forked child has none of the threads of its parent, and begins anew.
+    /// The pool of this process; a forked child has none of the threads of its parent, and gets a new
+    /// one.
     #[allow(unsafe_code, reason = "pools are leaked boxes and never freed, so the pointer stays valid")]
     pub(crate) fn here() -> &'static Self {
         loop {
             let current = POOL.load(Ordering::Acquire);
-            // SAFETY: what is not null comes from Box::into_raw below and is never freed. No lock is taken,
-            // so one that was held at the time of a fork cannot hang us.
+            // SAFETY: a non-null pointer in POOL comes from Box::into_raw below and is never freed. No
+            // lock is taken, so a lock that was held at the time of a fork cannot cause a hang.
             if let Some(pool) = unsafe { current.as_ref() }
                 && pool.birth.is_here()
             {
@@ -153,13 +156,13 @@ impl Pool {
             let fresh = Box::into_raw(fresh);
             if POOL.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // Another thread was faster.
-                // SAFETY: it was not published, so we are its only owner.
+                // SAFETY: `fresh` was not published, so this is its only owner.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }
     }
 
-    /// Takes a work on, whose turns are to be announced.
+    /// Adds a work; its turns have to be announced.
     ///
     /// # Errors
     /// There is no thread yet, and the system refuses one.
@@ -180,13 +183,13 @@ impl Pool {
         Ok(Arc::new(Task { state: AtomicU8::new(RESTING), pool: self, work }))
     }
 
-    /// A thread, which is counted already.
+    /// Starts a thread, which is counted already.
     fn start(&'static self) -> io::Result<()> {
         self.entering.fetch_add(1, Ordering::AcqRel);
         let started = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
             let counted = Counted(self);
             if Python::try_attach(|py| self.serve(py)).is_some() {
-                // Who is not needed is not counted any more.
+                // A thread that ended as idle is not counted any more.
                 core::mem::forget(counted);
             }
             // Without an interpreter there is nothing to do.
@@ -199,7 +202,7 @@ impl Pool {
         started.map(drop)
     }
 
-    /// The life of a thread.
+    /// Main loop of a thread.
     fn serve(&'static self, py: Python<'_>) {
         let seat = Arc::<Seat>::default();
         self.entering.fetch_sub(1, Ordering::AcqRel);
@@ -215,7 +218,7 @@ impl Pool {
     }
 
     fn run(&self, py: Python<'_>, task: &Arc<Task>) -> Turn {
-        /// A thread that panics ends, and so does what it was about.
+        /// Guard that ends the work of a turn that panics; its thread ends as well.
         struct Panics<'a>(&'a Pool, &'a Task);
         impl Drop for Panics<'_> {
             fn drop(&mut self) {
@@ -229,15 +232,15 @@ impl Pool {
         let panics = Panics(self, task);
         let turn = task.work.turn(py);
         drop(panics);
-        // A child that was forked within a callback and has come back from it: whatever is in here belongs
-        // to its parent, locks that are held by threads that it does not have among it.
+        // In a child that was forked within a callback and has returned from it, the state belongs to the
+        // parent, including locks held by threads that the child does not have.
         while !self.birth.is_here() {
             py.detach(|| thread::sleep(LINGER));
         }
         turn
     }
 
-    /// A turn has ended; the next one if there is any, and if it is wanted.
+    /// Handles the end of a turn; returns the next task if there is one and `go_on` is set.
     fn finish(&self, task: Arc<Task>, turn: Turn, go_on: bool) -> Option<Arc<Task>> {
         let again = match turn {
             Turn::Over => false,
@@ -254,7 +257,7 @@ impl Pool {
         }
         if again {
             task.state.store(WAITING, Ordering::Release);
-            // Behind the others: whoever has much to do holds up nobody.
+            // Queued behind the others, so that a busy work delays no other.
             state.ready.push_back((task, Instant::now()));
         }
         if !go_on {
@@ -265,8 +268,8 @@ impl Pool {
         Some(next)
     }
 
-    /// The next task, waited for without the interpreter; `None` for a thread that is not needed. Either
-    /// way the thread is about to enter the interpreter.
+    /// Waits for the next task without the interpreter lock; `None` if the thread is not needed. In both
+    /// cases the thread counts as entering the interpreter.
     fn next(&self, seat: &Arc<Seat>) -> Option<Arc<Task>> {
         let mut state = self.state.lock();
         if state.frozen {
@@ -288,7 +291,7 @@ impl Pool {
                 drop(state);
                 stay();
             }
-            // One stays as long as anything may come.
+            // One thread stays as long as there are works.
             if late && (state.idle.len() > 1 || state.works == 0) {
                 state.idle.retain(|known| !Arc::ptr_eq(known, seat));
                 state.threads -= 1;
@@ -298,7 +301,8 @@ impl Pool {
         }
     }
 
-    /// A task is ready. Whoever sat down last takes it, so that the others find that they are not needed.
+    /// Schedules a task. The thread that became idle last takes it, so that the others time out if they
+    /// are not needed.
     fn add(&'static self, task: Arc<Task>) {
         let mut state = self.state.lock();
         let seat = state.idle.pop();
@@ -320,7 +324,7 @@ impl Pool {
         }
     }
 
-    /// Looks after the threads as long as they may be held up.
+    /// Checks the threads periodically as long as they may be blocked.
     fn watch(&'static self) {
         let mut taken = None;
         let mut pause = None;
@@ -336,11 +340,12 @@ impl Pool {
                 }
                 let stuck = taken.replace(state.taken) == Some(state.taken);
                 let late = state.ready.front().is_some_and(|(_, since)| since.elapsed() >= TICK);
-                // Where somebody waits for the interpreter, that is what everybody waits for.
+                // While a thread waits for the interpreter lock, that is the bottleneck, and another
+                // thread would not help.
                 if self.entering.load(Ordering::Acquire) > 0 || !(stuck || late) {
                     return true;
                 }
-                // One in reserve, more for what waits.
+                // One thread in reserve, more for waiting tasks.
                 let join = state.ready.len().min(state.threads).min(JOIN).min(state.room()).max(1);
                 state.threads += join;
                 join
@@ -361,12 +366,12 @@ impl Pool {
         }
     }
 
-    /// Whether all is over that was taken on, and no thread is about to enter the interpreter.
+    /// Whether all works have ended, and no thread is about to enter the interpreter.
     pub(crate) fn is_quiet(&self) -> bool {
         self.state.lock().works == 0 && self.entering.load(Ordering::Acquire) == 0
     }
 
-    /// Threads that wait now stay where they are, and go with the process.
+    /// Parks threads that wait now, until the process ends.
     pub(crate) fn freeze(&self) {
         self.state.lock().frozen = true;
     }
@@ -375,18 +380,18 @@ impl Pool {
 fn warn_refused(error: &io::Error) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {
-        tracing::warn!(%error, "no more threads for callbacks: they wait for each other");
+        tracing::warn!(%error, "starting a callback thread failed: callbacks may wait for each other");
     }
 }
 
-/// The end of a thread that may not go back into the interpreter.
+/// Parks a thread that must not enter the interpreter any more.
 fn stay() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// A thread, until it is not needed or fails.
+/// Guard that counts a thread until it is not needed or fails.
 struct Counted(&'static Pool);
 
 impl Drop for Counted {

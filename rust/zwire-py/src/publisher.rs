@@ -1,4 +1,4 @@
-//! `Publisher` and the listeners to whether somebody matches.
+//! `Publisher`, and listeners for its matching status.
 
 use crate::{
     calling::Life,
@@ -23,11 +23,11 @@ use zwire_proto::zenoh::{
     wire::PushBody,
 };
 
-/// Whether somebody is at the other end. True and false in a condition, too.
+/// Whether there is a matching subscriber or queryable. Usable as a condition.
 #[pyclass(module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MatchingStatus {
-    /// Whether somebody is there.
+    /// Whether there is a match.
     #[pyo3(get)]
     matching: bool,
 }
@@ -49,7 +49,7 @@ impl Item for bool {
     }
 }
 
-/// What publisher and querier have in common. A closed session has nobody at the other end.
+/// Matching status of a publisher or querier. In a closed session there is no match.
 pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) -> PyResult<MatchingStatus> {
     if session.look(py)?.is_closed() {
         return Ok(MatchingStatus { matching: false });
@@ -57,7 +57,7 @@ pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) ->
     session.run(py, move |engine, _| engine.matching(id)).map(|matching| MatchingStatus { matching })
 }
 
-/// A listener to changes of the matching status.
+/// Listener for changes of the matching status.
 #[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
 pub(crate) struct MatchingListener {
     session: Handle,
@@ -113,13 +113,13 @@ impl MatchingListener {
         self.end(py)
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// Ends the listener. A second time is an error.
+    /// Undeclares the listener. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         if !self.live.load(Ordering::Acquire) {
             return Err(errors::usage(py, "the matching listener is undeclared"));
@@ -127,12 +127,12 @@ impl MatchingListener {
         self.end(py)
     }
 
-    /// The next change, or None if there is none right now.
+    /// The next change, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next change, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next change. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)
@@ -156,7 +156,7 @@ impl Drop for MatchingListener {
 pub(crate) struct Publisher {
     pub(crate) declared: Declared,
     key: KeyExpr,
-    /// Of values that come without one.
+    /// Default encoding of values.
     encoding: Encoding,
     options: PublisherOptions,
 }
@@ -188,7 +188,7 @@ impl Publisher {
                 engine.publish(id, qos, body, stamps, interrupted).map(drop)
             },
         );
-        // The engine knows numbers; this knows what was undeclared.
+        // The engine reports an unknown entity; this object knows that it was undeclared.
         result.or_else(|error| self.declared.check(py).and(Err(error)))
     }
 }
@@ -209,43 +209,43 @@ impl Publisher {
         self.declared.exit(py)
     }
 
-    /// Its id.
+    /// Id of the publisher.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// Where it publishes.
+    /// Key expression that it publishes on.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// The encoding of its values.
+    /// Default encoding of its values.
     #[getter]
     fn encoding(&self) -> encoding::PyEncoding {
         encoding::PyEncoding(self.encoding.clone())
     }
 
-    /// What happens to its publications when a queue is full.
+    /// Congestion control of its publications: the policy for a full queue.
     #[getter]
     fn congestion_control(&self) -> enums::PyCongestionControl {
         enums::PyCongestionControl(self.options.qos.congestion())
     }
 
-    /// The priority of its publications.
+    /// Priority of its publications.
     #[getter]
     fn priority(&self) -> enums::PyPriority {
         enums::PyPriority(self.options.qos.priority())
     }
 
-    /// The channel of its publications.
+    /// Reliability of its publications.
     #[getter]
     fn reliability(&self) -> enums::PyReliability {
         enums::PyReliability(self.options.reliability)
     }
 
-    /// Whether somebody subscribes to what it publishes.
+    /// Whether there are subscribers for its publications.
     #[getter]
     fn matching_status(&self, py: Python<'_>) -> PyResult<MatchingStatus> {
         matching_status(py, &self.declared.session, self.declared.id)
@@ -285,22 +285,22 @@ impl Publisher {
         self.publish(py, del_body(attachment, timestamp, source_info)?, timestamp_instrumentation)
     }
 
-    /// Waits until at least `n` subscribers are known. With a timeout in seconds, `TimedOut` when it is
-    /// over.
+    /// Waits until at least `n` subscribers are known. Raises `TimedOut` after `timeout` seconds, if
+    /// given.
     ///
-    /// Those of this session count one by one, those of others as far as the neighbours tell: a router
-    /// tells of each key expression once, however many are behind it.
+    /// Subscribers of this session count one by one, remote ones as reported by the neighbours: a router
+    /// reports each key expression once, however many subscribers are behind it.
     #[pyo3(signature = (n=1, timeout=None))]
     fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_matching(py, n, timeout)
     }
 
-    /// Ends the publisher. A second time is an error.
+    /// Undeclares the publisher. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }
 
-    /// Listens to changes of the matching status.
+    /// Listens for changes of the matching status.
     #[pyo3(signature = (handler=None))]
     fn declare_matching_listener(
         &self,

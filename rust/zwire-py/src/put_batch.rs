@@ -1,4 +1,4 @@
-//! Batches that are published: each row of a record batch is a publication.
+//! Publishing of batches: each row of a record batch is a publication.
 
 use crate::{
     arrow::{Binaries, import, wrong_type},
@@ -30,7 +30,7 @@ struct Rows {
     priority: Option<usize>,
     congestion: Option<usize>,
     express: Option<usize>,
-    /// Where every row goes that names no key of its own.
+    /// Key expression of all rows without a key of their own.
     fixed_key: Option<KeyExpr>,
     defaults: Qos,
     last_encoding: (String, Encoding),
@@ -39,7 +39,7 @@ struct Rows {
 /// A row that cannot be published.
 struct BadRow {
     row: usize,
-    /// As the row says it, whether it is a key or not.
+    /// Key as given in the row, valid or not.
     key: Option<String>,
     problem: String,
 }
@@ -54,7 +54,7 @@ impl Rows {
         (!array.is_null(row)).then(|| array.value(row))
     }
 
-    /// Puts the key of a row in the place of the one before.
+    /// Stores the key of a row in `key`, which holds that of the previous one.
     fn key(&self, row: usize, key: &mut Option<KeyExpr>) -> Result<(), BadRow> {
         if let Some(fixed) = &self.fixed_key {
             if key.is_none() {
@@ -65,7 +65,7 @@ impl Rows {
         let Some(text) = self.text(Some(self.key), row) else {
             return Err(self.bad(row, "the key is null".to_owned()));
         };
-        // Keys repeat; checking and copying them does not have to.
+        // Keys repeat; an equal key is not parsed and copied again.
         if key.as_ref().is_none_or(|last| last.as_str() != text) {
             *key = Some(KeyExpr::new(Text::from(text)).map_err(|error| self.bad(row, error.to_string()))?);
         }
@@ -130,7 +130,7 @@ impl Rows {
         Ok(Qos::new(priority, congestion, express))
     }
 
-    /// Makes a publication of a row, in the place of the one before.
+    /// Makes a publication of a row, overwriting the previous one.
     fn fill(
         &mut self,
         row: usize,
@@ -154,7 +154,7 @@ impl Rows {
                         put.payload = payload;
                         put.encoding = encoding;
                         put.attachment = attachment;
-                        // Also where there is none: a router has stamped the row before.
+                        // Set even if there is none: a router may have stamped the previous row.
                         put.timestamp = timestamp;
                     }
                     PushBody::Del(_) => {
@@ -174,16 +174,16 @@ impl Rows {
     }
 }
 
-/// What [`put_batch`] has done.
+/// Result of [`put_batch`].
 #[pyclass(module = "zwire", frozen, get_all)]
 pub(crate) struct PutSummary {
-    /// Rows handed over.
+    /// Rows passed on.
     rows: usize,
     /// Bytes of their payloads.
     bytes: usize,
-    /// Rows that neither a link nor a subscriber of this session took.
+    /// Rows for which there was neither a link nor a subscriber of this session.
     unmatched: usize,
-    /// The first of them.
+    /// Index of the first of them.
     first_unmatched: Option<usize>,
 }
 
@@ -196,14 +196,14 @@ impl PutSummary {
 
 /// Publishes every row of a record batch.
 ///
-/// Columns by name: `key` (string; not needed when `key_expr` is given), `payload` (binary or
-/// string), and optionally `encoding`, `attachment`, `kind` (`put` or `del`), `priority` (1 to 7),
-/// `congestion` (`drop`, `block`, `block_first`), `express`, and the time stamp: `timestamp` or `ts` (an
-/// instant with a time zone), `hlc` (all 64 bits of it, which go first) and `hlc_id` (whose clock; of this
-/// session where a row does not say). Others are an error. Waits as long as
-/// congestion control says; the default here is `block`, since a batch fills queues at once.
-/// Raises `RowError`, which names row, key and reason, at the first bad row; the rows before it are
-/// published. `Session.put_batch` is the same.
+/// Columns by name: `key` (string; not needed when `key_expr` is given), `payload` (binary or string),
+/// and optionally `encoding`, `attachment`, `kind` (`put` or `del`), `priority` (1 to 7), `congestion`
+/// (`drop`, `block`, `block_first`), `express`, and the time stamp: `timestamp` or `ts` (an instant with
+/// a time zone), `hlc` (all 64 bits of it, which take precedence) and `hlc_id` (the id of the clock; of
+/// this session if null). Other columns are an error. Waits as long as congestion control demands; the
+/// default here is `block`, since a batch fills queues at once. Raises `RowError`, which names row, key
+/// and reason, at the first invalid row; the rows before it are published. `Session.put_batch` is the
+/// same.
 #[pyfunction]
 #[pyo3(signature = (session, batch, *, key_expr=None, congestion_control=None, priority=None, express=None))]
 pub(crate) fn put_batch(
@@ -292,7 +292,7 @@ fn publish(py: Python<'_>, session: &Handle, mut rows: Rows) -> PyResult<PutSumm
                 }
                 Err(problem) => {
                     bad = Some(problem);
-                    // Nothing behind a bad row is published, however often the engine asks.
+                    // Nothing behind an invalid row is published, even if the engine asks again.
                     left = 0..0;
                     *key = None;
                 }

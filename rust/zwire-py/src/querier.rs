@@ -1,4 +1,4 @@
-//! `Querier`: gets on one key expression.
+//! `Querier`: repeated gets on one key expression.
 
 use crate::{
     declared::Declared,
@@ -47,31 +47,31 @@ impl Querier {
         self.declared.exit(py)
     }
 
-    /// Its id.
+    /// Id of the querier.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// What it asks for.
+    /// Key expression that it queries.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// Which keys of replies it accepts.
+    /// Keys on which it accepts replies.
     #[getter]
     fn accept_replies(&self) -> enums::PyReplyKeyExpr {
         reply_key(self.options.accept_any_key)
     }
 
-    /// Whether there is a queryable that it would ask.
+    /// Whether there is a matching queryable.
     #[getter]
     fn matching_status(&self, py: Python<'_>) -> PyResult<MatchingStatus> {
         matching_status(py, &self.declared.session, self.declared.id)
     }
 
-    /// Asks; replies come through the handler.
+    /// Sends a query; replies arrive through the handler.
     #[pyo3(signature = (
         handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
         cancellation_token=None, timestamp_instrumentation=None
@@ -109,22 +109,22 @@ impl Querier {
         reply::start(py, &self.declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
     }
 
-    /// Waits until at least `n` queryables are known. With a timeout in seconds, `TimedOut` when it is
-    /// over.
+    /// Waits until at least `n` queryables are known. Raises `TimedOut` after `timeout` seconds, if
+    /// given.
     ///
-    /// Those of this session count one by one, those of others as far as the neighbours tell: a router
-    /// tells of each key expression once, however many are behind it.
+    /// Queryables of this session count one by one, remote ones as reported by the neighbours: a router
+    /// reports each key expression once, however many queryables are behind it.
     #[pyo3(signature = (n=1, timeout=None))]
     fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_matching(py, n, timeout)
     }
 
-    /// Ends the querier. A second time is an error.
+    /// Undeclares the querier. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }
 
-    /// Listens to changes of the matching status.
+    /// Listens for changes of the matching status.
     #[pyo3(signature = (handler=None))]
     fn declare_matching_listener(
         &self,

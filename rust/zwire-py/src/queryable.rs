@@ -1,4 +1,4 @@
-//! `Queryable` and `Query`: questions to this session.
+//! `Queryable` and `Query`: queries to this session.
 
 use crate::{
     calling::Life,
@@ -68,54 +68,54 @@ impl Queryable {
         self.declared.exit(py)
     }
 
-    /// Its id.
+    /// Id of the queryable.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// What it answers.
+    /// Key expression that it answers.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// How many queries were dropped because the handler was full.
+    /// Number of queries dropped because the handler was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
-    /// How often its callback has raised.
+    /// Number of exceptions raised by its callback.
     #[getter]
     fn errors(&self) -> u64 {
         self.life.errors()
     }
 
-    /// Waits until all neighbours know of it: what they ask from then on can arrive. With a timeout in
-    /// seconds, `TimedOut` when it is over.
+    /// Waits until all neighbours know the queryable: queries that they send from then on can arrive.
+    /// Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
     }
 
-    /// Ends the queryable. A second time is an error.
+    /// Undeclares the queryable. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }
 
-    /// The next query, or None if there is none right now.
+    /// The next query, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next query, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next query. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)
@@ -151,9 +151,9 @@ impl Item for Engine {
     }
 }
 
-/// A question to answer, any number of times. The asker is told that no more answers come when the
-/// query is dropped, left as a context manager, or nothing refers to it; also when the callback or the turn of
-/// a loop that got it has answered it and is over, whoever keeps it.
+/// A query, to be answered any number of times. The asker is told that no more replies come when the
+/// query is dropped, left as a context manager, or not referenced any more; also when the callback or
+/// loop iteration that got it has answered it and ends, even if another object still refers to it.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Query {
     key: KeyExpr,
@@ -162,7 +162,7 @@ pub(crate) struct Query {
     source_info: Option<zwire_proto::zenoh::wire::SourceInfo>,
     body: Option<zwire_proto::zenoh::wire::QueryBody>,
     attachment: Option<bytes::Bytes>,
-    /// With who makes those of this session, if the clock does not.
+    /// Stack of time stamps, and the callback that makes those of this session, unless the clock does.
     stamps: Option<(TsStack, Option<Arc<stamps::Callback>>)>,
     open: Arc<OpenQuery>,
     birth: Birth,
@@ -213,63 +213,63 @@ impl Query {
         }
     }
 
-    /// What is asked for, with parameters.
+    /// Key expression and parameters of the query.
     #[getter]
     fn selector(&self) -> PySelector {
         PySelector::of(self.key.clone(), Parameters::from(self.parameters.clone()))
     }
 
-    /// What is asked for.
+    /// Key expression of the query.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// What stands behind the `?` of the selector.
+    /// Parameters: the part of the selector after the `?`.
     #[getter]
     fn parameters(&self) -> PyParameters {
         PyParameters::of(Parameters::from(self.parameters.clone()))
     }
 
-    /// The value that came with it.
+    /// Value sent with the query.
     #[getter]
     fn payload(&self) -> Option<PyZBytes> {
         self.body.as_ref().map(|body| PyZBytes(body.payload.clone()))
     }
 
-    /// What the value holds.
+    /// Encoding of the value.
     #[getter]
     fn encoding(&self) -> Option<encoding::PyEncoding> {
         self.body.as_ref().map(|body| encoding::PyEncoding(body.encoding.clone()))
     }
 
-    /// Bytes of the asker.
+    /// Attachment of the asker.
     #[getter]
     fn attachment(&self) -> Option<PyZBytes> {
         self.attachment.clone().map(PyZBytes)
     }
 
-    /// Who asks.
+    /// Entity that asks.
     #[getter]
     fn source_info(&self) -> Option<PySourceInfo> {
         self.source_info.map(PySourceInfo)
     }
 
-    /// When it passed where, if the asker wants to know. Answers go on with it.
+    /// Time stamps of its way, if the asker wants them. Replies continue the stack.
     #[getter]
     fn timestamp_stack(&self) -> Option<PyTimestampStack> {
         stamps::shown(self.stamps.as_ref().map(|(stack, _)| stack))
     }
 
-    /// Which keys the asker accepts.
+    /// Keys on which the asker accepts replies.
     fn accepts_replies(&self) -> enums::PyReplyKeyExpr {
         reply_key(self.any_key)
     }
 
-    /// Answers with a value.
+    /// Replies with a value.
     ///
-    /// Congestion control and priority are those of the query: they are accepted for compatibility,
-    /// and have no effect, as in the reference.
+    /// Congestion control and priority are those of the query: the arguments are accepted for
+    /// compatibility, and have no effect, as in eclipse-zenoh.
     #[pyo3(signature = (
         key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
         attachment=None, timestamp=None
@@ -293,7 +293,7 @@ impl Query {
         self.send(py, QueryReplyBody::Sample { key, body }, express)
     }
 
-    /// Answers with an error.
+    /// Replies with an error.
     #[pyo3(signature = (payload, *, encoding=None))]
     fn reply_err(
         &self,
@@ -306,7 +306,7 @@ impl Query {
         self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload, stamps: None }), None)
     }
 
-    /// Answers with a deletion. Congestion control and priority as in `reply`.
+    /// Replies with a deletion. Congestion control and priority as in `reply`.
     #[pyo3(signature = (
         key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None
     ))]
@@ -327,14 +327,14 @@ impl Query {
         self.send(py, QueryReplyBody::Sample { key, body }, express)
     }
 
-    /// Tells the asker that no more answers come. Does nothing the second time.
+    /// Finishes the query, so that the asker gets its final response. Does nothing the second time.
     fn drop(&self, py: Python<'_>) {
         self.open.end(py, End::Dropped);
     }
 }
 
-/// Ends a query whose callback, or turn of a loop, has come back in an event loop: `returned`, `raised` or
-/// `went-on`. Its answers say so from then on.
+/// Ends a query after its callback or loop iteration has returned in an event loop: `returned`, `raised` or
+/// `went-on`. The error of later replies names the reason.
 #[pyfunction]
 pub(crate) fn end_query(py: Python<'_>, query: &Bound<'_, Query>, how: &str) -> PyResult<()> {
     let how = match how {

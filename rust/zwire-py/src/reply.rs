@@ -1,4 +1,4 @@
-//! `Reply`, `ReplyError`, and how a get is started.
+//! `Reply` and `ReplyError`, and starting a get.
 
 use crate::{
     calling::Life,
@@ -20,7 +20,7 @@ use zwire_proto::zenoh::{
     wire::TsStack,
 };
 
-/// An error that a queryable answered.
+/// Error reply of a queryable.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct ReplyError {
     error: ProtoError,
@@ -29,19 +29,19 @@ pub(crate) struct ReplyError {
 
 #[pymethods]
 impl ReplyError {
-    /// What went wrong, in the format of the encoding.
+    /// Description of the error, in the format of the encoding.
     #[getter]
     fn payload(&self) -> PyZBytes {
         PyZBytes(self.error.payload.clone())
     }
 
-    /// What the payload holds.
+    /// Encoding of the payload.
     #[getter]
     fn encoding(&self) -> PyEncoding {
         PyEncoding(self.error.encoding.clone())
     }
 
-    /// When it passed where, if the asker wants to know.
+    /// Time stamps of its way, if the asker wanted them.
     #[getter]
     fn timestamp_stack(&self) -> Option<PyTimestampStack> {
         stamps::shown(self.stack.as_ref())
@@ -51,7 +51,7 @@ impl ReplyError {
         format!("ReplyError({:?})", String::from_utf8_lossy(&self.error.payload))
     }
 
-    /// For pickle.
+    /// Constructor for pickle.
     #[staticmethod]
     fn _restore(payload: &PyZBytes, encoding: &PyEncoding, stack: Option<stamps::StackParts>) -> Self {
         let (payload, encoding) = (payload.0.clone(), encoding.0.clone());
@@ -67,7 +67,7 @@ impl ReplyError {
     }
 }
 
-/// An answer to a get: a sample or an error.
+/// Reply to a get: a sample or an error.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct Reply {
     result: Py<PyAny>,
@@ -95,13 +95,13 @@ impl Reply {
         (!self.ok).then(|| self.result.clone_ref(py))
     }
 
-    /// Who answered, where it said so.
+    /// Entity that replied, if it is known.
     #[getter]
     fn replier_id(&self) -> Option<PyEntityGlobalId> {
         self.replier
     }
 
-    /// For pickle.
+    /// Constructor for pickle.
     #[staticmethod]
     fn _restore(result: Bound<'_, PyAny>, replier: Option<&PyEntityGlobalId>) -> PyResult<Self> {
         let ok = result.is_instance_of::<PySample>();
@@ -138,7 +138,7 @@ struct Running {
     session: Weak<crate::session::SessionRef>,
     get: GetId,
     replies: Replies,
-    /// Of its callback, if it has one.
+    /// State of its callback, if it has one.
     life: Option<Arc<Life>>,
 }
 
@@ -160,11 +160,11 @@ struct Cancellation {
     running: Vec<Running>,
 }
 
-/// Ends gets early: given to any number of them, cancelled once.
+/// Ends gets early: can be passed to any number of them, and cancelled once.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct CancellationToken(Mutex<Cancellation>);
 
-/// From so many remembered gets on those that are over are forgotten, each time that the list has doubled.
+/// Number of remembered gets from which on finished ones are removed, each time the list has doubled.
 const REMEMBERED: usize = 64;
 
 #[pymethods]
@@ -174,8 +174,8 @@ impl CancellationToken {
         Self(Mutex::default())
     }
 
-    /// Ends every get that was started with this token and is not over. Returns when their callbacks have
-    /// come back, for the last time; within such a callback, at once.
+    /// Ends every unfinished get that was started with this token. Returns when their callbacks have made
+    /// their last call; within such a callback, at once.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         let running = {
             let mut state = self.0.lock();
@@ -201,7 +201,7 @@ impl CancellationToken {
     }
 }
 
-/// Checks a token before a get, and remembers the get after it.
+/// Checks that a token is not cancelled.
 fn check_token(py: Python<'_>, token: Option<&Bound<'_, CancellationToken>>) -> PyResult<()> {
     match token {
         Some(token) if token.get().is_cancelled() => {
@@ -222,7 +222,7 @@ fn remember(
     let running = Running { session: Arc::downgrade(&session.0), get, replies: replies.clone(), life };
     let mut state = token.get().0.lock();
     if state.cancelled {
-        // Between the check and now.
+        // Cancelled between the check and now.
         drop(state);
         py.detach(|| running.cancel());
         return;
@@ -233,7 +233,7 @@ fn remember(
     state.running.push(running);
 }
 
-/// Puts the replies of a get to their use.
+/// Connects the replies of a get with its handler.
 fn attach(
     py: Python<'_>,
     session: &Handle,
@@ -255,7 +255,7 @@ fn attach(
     }
 }
 
-/// Starts a get: a channel of replies, or what was given with the callback.
+/// Starts a get: returns a channel of replies, or the handler given with the callback.
 pub(crate) fn start(
     py: Python<'_>,
     session: &Handle,
@@ -270,7 +270,7 @@ pub(crate) fn start(
     attach(py, session, handler, token, (id, &replies))
 }
 
-/// Starts a get of tokens.
+/// Starts a get of liveliness tokens.
 pub(crate) fn start_liveliness(
     py: Python<'_>,
     session: &Handle,

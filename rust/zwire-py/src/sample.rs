@@ -20,7 +20,7 @@ use zwire_proto::zenoh::{
     wire::{SourceInfo, TsStack},
 };
 
-/// The id of a session, publisher, subscriber, queryable or querier.
+/// Id of a session, publisher, subscriber, queryable or querier.
 #[pyclass(name = "EntityGlobalId", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PyEntityGlobalId {
@@ -41,13 +41,13 @@ impl PyEntityGlobalId {
         Self { zid: zid.0, eid }
     }
 
-    /// The id of the node.
+    /// Id of the node.
     #[getter]
     fn zid(&self) -> PyZenohId {
         PyZenohId(self.zid)
     }
 
-    /// The number within the node.
+    /// Number of the entity within the node.
     #[getter]
     fn eid(&self) -> u32 {
         self.eid
@@ -62,12 +62,12 @@ impl PyEntityGlobalId {
     }
 }
 
-/// Who made a sample, and its own number there.
+/// Entity that made a sample, and the sample's sequence number there.
 #[pyclass(name = "SourceInfo", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PySourceInfo(pub(crate) SourceInfo);
 
-/// The source of a `SourceInfo`, or nothing.
+/// Extracts an optional `SourceInfo`.
 pub(crate) fn source_info(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<SourceInfo>> {
     let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
         return Ok(None);
@@ -85,13 +85,13 @@ impl PySourceInfo {
         Self(SourceInfo { zid: source_id.zid, eid: source_id.eid, sn: source_sn })
     }
 
-    /// Who made it.
+    /// Entity that made the sample.
     #[getter]
     fn source_id(&self) -> PyEntityGlobalId {
         PyEntityGlobalId::of(self.0.zid, self.0.eid)
     }
 
-    /// Its number there.
+    /// Sequence number of the sample at its source.
     #[getter]
     fn source_sn(&self) -> u32 {
         self.0.sn
@@ -106,13 +106,13 @@ impl PySourceInfo {
     }
 }
 
-/// A value of a key, or its deletion: what subscribers and gets receive.
+/// Value of a key, or its deletion: what subscribers and gets receive.
 #[pyclass(name = "Sample", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PySample {
-    /// Without its payload.
+    /// The sample without its payload.
     sample: Sample,
-    // Made with the sample, since nearly everybody reads it: handing out an object costs less than making one
-    // for each look.
+    // Made with the sample, since nearly every program reads it: returning an existing object is cheaper
+    // than making one for each access.
     /// The value; empty for a deletion.
     #[pyo3(get)]
     payload: Py<PyZBytes>,
@@ -121,12 +121,12 @@ pub(crate) struct PySample {
 impl PySample {
     fn new(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
         let payload = Py::new(py, PyZBytes(core::mem::take(&mut sample.payload)))?;
-        // How it came is no part of what it is, where samples are compared and pickled.
+        // The link is not part of a sample where samples are compared and pickled.
         sample.link = 0;
         Ok(Self { sample, payload })
     }
 
-    /// As it has arrived.
+    /// Makes a sample that has just arrived.
     #[inline]
     pub(crate) fn arrived(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
         if sample.stamps.is_some() {
@@ -141,44 +141,45 @@ impl PySample {
     }
 }
 
-/// Stamps to which none is added any more.
+/// Stamps to which no more are added.
 const fn settled(stack: TsStack) -> Stamps {
     Stamps { stack, route: None, pending: None }
 }
 
 #[pymethods]
 impl PySample {
-    /// The key it was put to.
+    /// Key of the sample.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.sample.key.clone())
     }
 
-    /// Whether a value came or went.
+    /// Kind of the sample: a value or a deletion.
     #[getter]
     fn kind(&self) -> PySampleKind {
         PySampleKind(self.sample.kind)
     }
 
-    /// What the payload holds.
+    /// Encoding of the payload.
     #[getter]
     fn encoding(&self) -> PyEncoding {
         PyEncoding(self.sample.encoding.clone())
     }
 
-    /// When it was made, if somebody wrote that down.
+    /// Time at which it was made, if it has a timestamp.
     #[getter]
     fn timestamp(&self) -> Option<PyTimestamp> {
         self.sample.timestamp.map(PyTimestamp)
     }
 
-    /// What happened to it where a queue was full.
+    /// Congestion control of the sample: the policy for a full queue.
     #[getter]
     fn congestion_control(&self) -> PyCongestionControl {
         PyCongestionControl(self.sample.qos.congestion())
     }
 
-    /// How urgent it was. A peer that used the priority of the protocol itself is shown as `DATA`.
+    /// Priority of the sample. The priority Control, which only the protocol should use, is shown as
+    /// `DATA`.
     #[getter]
     fn priority(&self) -> PyPriority {
         PyPriority(match self.sample.qos.priority() {
@@ -187,31 +188,31 @@ impl PySample {
         })
     }
 
-    /// Whether it travelled without waiting for others to share a batch with.
+    /// Whether it was sent without batching.
     #[getter]
     fn express(&self) -> bool {
         self.sample.qos.express()
     }
 
-    /// Which channel it came by.
+    /// Reliability with which it was sent.
     #[getter]
     fn reliability(&self) -> PyReliability {
         PyReliability(self.sample.reliability)
     }
 
-    /// Bytes of the user beside the payload, if there are any.
+    /// Attachment of the user, if there is one.
     #[getter]
     fn attachment(&self) -> Option<PyZBytes> {
         self.sample.attachment.clone().map(PyZBytes)
     }
 
-    /// Who made it, if it says so.
+    /// Source of the sample, if it carries one.
     #[getter]
     fn source_info(&self) -> Option<PySourceInfo> {
         self.sample.source_info.as_deref().copied().map(PySourceInfo)
     }
 
-    /// When it passed where, if its sender asked for that.
+    /// Time stamps of its way, if its sender asked for them.
     #[getter]
     fn timestamp_stack(&self) -> Option<PyTimestampStack> {
         stamps::shown(self.sample.stamps.as_deref().map(|stamps| &stamps.stack))
@@ -241,7 +242,7 @@ impl PySample {
         }
     }
 
-    /// Puts a sample together again; for pickle. Older pickles have no stack.
+    /// Constructor for pickle. Older pickles have no stack.
     #[staticmethod]
     #[pyo3(signature = (key, kind, payload, encoding, timestamp, qos, reliability, source, attachment, stack=None))]
     #[allow(clippy::too_many_arguments, reason = "the parts of a sample")]

@@ -1,4 +1,4 @@
-//! `scout`: who is there.
+//! `scout`: search for nodes.
 
 use crate::{
     calling::Life,
@@ -19,7 +19,7 @@ use zwire_engine::{
 };
 use zwire_proto::zenoh::WhatAmI;
 
-/// A node that has answered.
+/// Answer of a node.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct Hello(Found);
 
@@ -37,13 +37,13 @@ impl Hello {
         PyZenohId(self.0.zid)
     }
 
-    /// Where it listens, as far as that is of use to us.
+    /// Locators of the node, as far as they are usable from here.
     #[getter]
     fn locators(&self) -> Vec<String> {
         self.0.locators.iter().map(|locator| locator.as_str().to_owned()).collect()
     }
 
-    /// The address that the answer came from, such as `192.168.1.5:47123`.
+    /// Address that the answer came from, such as `192.168.1.5:47123`.
     #[getter]
     fn source(&self) -> String {
         self.0.from.to_string()
@@ -105,29 +105,29 @@ impl Scout {
         self.listing.stop();
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// How many answers were dropped because the handler was full.
+    /// Number of answers dropped because the handler was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.listing.queue().dropped()
     }
 
-    /// Ends the search. A second time does nothing.
+    /// Ends the search. A second call does nothing.
     fn stop(&self) {
         self.listing.stop();
     }
 
-    /// The next answer, or None if there is none right now.
+    /// The next answer, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next answer, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next answer. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)
@@ -138,7 +138,7 @@ impl Scout {
     }
 }
 
-/// `None`, a role, a matcher, or its text.
+/// Parses `None`, a role, a matcher, or its text.
 fn roles(py: Python<'_>, what: Option<&Bound<'_, PyAny>>) -> PyResult<Roles> {
     let Some(what) = what.filter(|what| !what.is_none()) else {
         return Ok([WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client].into_iter().collect());
@@ -155,13 +155,13 @@ fn roles(py: Python<'_>, what: Option<&Bound<'_, PyAny>>) -> PyResult<Roles> {
     };
     let roles: Roles = roles.roles().collect();
     if roles.is_empty() {
-        return Err(errors::invalid(py, "what matches no role: nobody would be asked".to_owned()));
+        return Err(errors::invalid(py, "what matches no role: no node would be asked".to_owned()));
     }
     Ok(roles)
 }
 
-/// Asks who is there, with the settings of `scouting/multicast`: each answer comes to the handler, and a
-/// node answers each question, on each interface.
+/// Searches for nodes, with the settings of `scouting/multicast`: each answer goes to the handler. A node
+/// answers each SCOUT, on each interface.
 #[pyfunction]
 #[pyo3(signature = (handler=None, what=None, config=None))]
 pub(crate) fn scout(

@@ -15,7 +15,7 @@ use zwire_proto::{
     zenoh::{KeyExpr, Parameters, Selector},
 };
 
-/// What a query asks: a key expression and parameters, written `key?name=value;name=value`.
+/// Key expression and parameters of a query, written `key?name=value;name=value`.
 ///
 /// Args:
 ///     arg: The text of a selector, or a key expression if there are parameters beside it.
@@ -26,7 +26,7 @@ use zwire_proto::{
 #[pyclass(name = "Selector", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PySelector(Mutex<Selector>);
 
-/// The two parts of a `Selector`, a `KeyExpr` or a `str`.
+/// Extracts the two parts of a `Selector`, a `KeyExpr` or a `str`.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<(KeyExpr, Text)> {
     let selector = whole(obj)?;
     Ok((selector.key, selector.parameters.text().clone()))
@@ -61,7 +61,7 @@ impl PySelector {
     #[pyo3(signature = (arg, /, parameters=None))]
     fn new(arg: &Bound<'_, PyAny>, parameters: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         match parameters::extract_option(parameters)? {
-            // A text with a `?` beside parameters is a key expression that is not legal.
+            // With parameters given, a text with a `?` is an invalid key expression.
             Some(parameters) => Ok(Self::of(keyexpr::extract(arg)?, parameters)),
             None => Ok(Self(Mutex::new(whole(arg)?))),
         }
@@ -101,7 +101,7 @@ impl PySelector {
         format!("sel\"{}\"", self.__str__())
     }
 
-    /// The same for all: what is equal has one hash, and it stays what it is when the content changes.
+    /// Constant: equal objects have equal hashes, and the hash stays the same when the content changes.
     const fn __hash__(&self) -> isize {
         3
     }
@@ -109,7 +109,7 @@ impl PySelector {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = other.py();
         match other.cast::<Self>() {
-            // One lock after the other: both may be the same object.
+            // Locked one after the other: both may be the same object.
             Ok(other) => {
                 let other = other.get().copy();
                 Ok((self.copy() == other).into_pyobject(py)?.to_owned().into_any().unbind())

@@ -1,4 +1,4 @@
-//! `Session`: opening, declaring, publishing, asking.
+//! `Session`: opening, declaring, publishing, querying.
 
 use crate::{
     calling::Group,
@@ -39,30 +39,31 @@ use zwire_proto::{
     },
 };
 
-/// What every handle of a session holds.
+/// Reference to a session, held by all objects that belong to it.
 #[derive(Clone)]
 pub(crate) struct Handle(pub(crate) Arc<SessionRef>);
 
-/// The engine's session and what the binding remembers beside it.
+/// The engine's session and the state that the binding adds.
 pub(crate) struct SessionRef {
     pub(crate) engine: Engine,
     /// Ids of declared key expressions, for `undeclare`.
     keys: Mutex<HashMap<KeyExpr, EntityId>>,
     pub(crate) callbacks: Arc<Group>,
-    /// Who makes the stamps of messages instead of the clock.
+    /// Callback that makes the stamps of messages in place of the clock.
     pub(crate) stamper: Option<Arc<stamps::Callback>>,
 }
 
 impl Drop for SessionRef {
-    /// What is queued gets its time, and the other threads of the program the interpreter meanwhile.
+    /// Queued messages get time to be sent; meanwhile other threads of the program can run.
     fn drop(&mut self) {
-        // Of another process, closed already, or without an interpreter: the engine does what is left.
+        // In another process, or if it is closed already, the call does nothing. Without an interpreter
+        // the engine closes it.
         let _ = Python::try_attach(|py| py.detach(|| self.engine.close()));
     }
 }
 
 impl Handle {
-    /// Runs a command that may wait, without the interpreter.
+    /// Runs a command that may wait, without the interpreter lock.
     pub(crate) fn run<R: Send>(
         &self,
         py: Python<'_>,
@@ -80,8 +81,9 @@ impl Handle {
         }
     }
 
-    /// Publishes. `at_once` is what mostly does it, with the interpreter, which is let go only where something
-    /// has to be written, told or waited for: letting it go and taking it again costs more than the rest.
+    /// Publishes. In most cases `at_once` completes it with the interpreter lock held; the lock is only
+    /// released if data has to be written, consumers notified or room waited for: releasing and taking it
+    /// again costs more than the rest.
     pub(crate) fn publish<P: Send>(
         &self,
         py: Python<'_>,
@@ -98,7 +100,7 @@ impl Handle {
         }
     }
 
-    /// Publishes what is not of a publisher.
+    /// Publishes without a publisher.
     fn put_once(&self, py: Python<'_>, publication: Publication) -> PyResult<()> {
         self.publish(
             py,
@@ -107,14 +109,14 @@ impl Handle {
         )
     }
 
-    /// Fails in a forked child, also for what only looks; a closed session may still be looked at.
+    /// Fails in a forked child, also for read-only access; a closed session may still be read.
     pub(crate) fn look(&self, py: Python<'_>) -> PyResult<&Engine> {
         let engine = &self.0.engine;
         engine.birth().check().map_err(|error| errors::engine(py, &error))?;
         Ok(engine)
     }
 
-    /// The id of an entity of this session.
+    /// Global id of an entity of this session.
     pub(crate) fn global_id(&self, id: EntityId) -> PyEntityGlobalId {
         PyEntityGlobalId::of(self.0.engine.zid(), id.0)
     }
@@ -123,7 +125,7 @@ impl Handle {
 /// Sessions that the exit of the interpreter has to close.
 static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
 
-/// Closes what the program has left open, sessions and nodes, each within the engine's bound.
+/// Closes sessions and nodes that the program has left open, each within the engine's time limit.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
     crate::calling::exit_begins();
@@ -132,7 +134,7 @@ pub(crate) fn close_all(py: Python<'_>) {
     let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
         for session in open.iter().filter_map(Weak::upgrade) {
-            // In a forked child there is nothing of ours to close.
+            // In a forked child this does nothing.
             let _ = session.engine.close();
         }
     });
@@ -144,12 +146,11 @@ pub(crate) fn close_all(py: Python<'_>) {
 
 /// Opens a session.
 ///
-/// `timestamp_callback` makes the stamps of messages that want some (`timestamp_instrumentation`) instead of
-/// the clock: it gets a `TimestampContext` and returns bytes, where a message is sent and where the program
-/// takes one.
+/// `timestamp_callback` makes the stamps of messages that ask for them (`timestamp_instrumentation`) in
+/// place of the clock: it gets a `TimestampContext` and returns bytes. It is called where a message is
+/// sent and where the program takes one.
 ///
-/// Raises `ConnectError` when no endpoint answers, `ConfigError` when the configuration does not
-/// hold together.
+/// Raises `ConnectError` when no endpoint answers, `ConfigError` when the configuration is inconsistent.
 #[pyfunction]
 #[pyo3(signature = (config=None, *, timestamp_callback=None))]
 pub(crate) fn open(
@@ -182,7 +183,7 @@ pub(crate) fn open(
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Session(pub(crate) Handle);
 
-/// QoS from its optional parts.
+/// Makes a QoS from its optional parts.
 pub(crate) fn qos(
     default: Qos,
     congestion: Option<enums::PyCongestionControl>,
@@ -196,7 +197,7 @@ pub(crate) fn qos(
     )
 }
 
-/// The body of a put. Without an encoding of its own it has the `default` one.
+/// Makes the body of a put; `default` is its encoding if none is given.
 pub(crate) fn put_body(
     payload: &Bound<'_, PyAny>,
     encoding: Option<&Bound<'_, PyAny>>,
@@ -214,7 +215,7 @@ pub(crate) fn put_body(
     }))
 }
 
-/// The body of a delete.
+/// Makes the body of a delete.
 pub(crate) fn del_body(
     attachment: Option<&Bound<'_, PyAny>>,
     timestamp: Option<&Bound<'_, PyAny>>,
@@ -253,30 +254,30 @@ impl Session {
         format!("<Session {} {state}>", self.0.0.engine.zid())
     }
 
-    /// The id of this node.
+    /// Id of this node.
     fn zid(&self) -> PyZenohId {
         PyZenohId(self.0.0.engine.zid())
     }
 
-    /// The id of this session as an entity.
+    /// Id of this session as an entity.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.0.global_id(EntityId(0))
     }
 
-    /// What there is to know about links and neighbours.
+    /// Information about links and neighbours.
     #[getter]
     fn info(&self) -> SessionInfo {
         SessionInfo(self.0.clone())
     }
 
-    /// Says goodbye, and ends every handler and callback. Again, or from any thread, does no harm.
+    /// Closes the session: its links, handlers and callbacks. May be called repeatedly and from any
+    /// thread.
     ///
-    /// What is queued for the network, and callbacks that are at work, get `timeout` seconds together, two if
-    /// it is None. When this has returned no callback is called any more but for its `drop`; one that was
-    /// still running at the end of that time is named in a warning of the log. Within a callback that one is
-    /// not waited for. Whoever waits for the session hears `SessionClosed`; what has come before can still be
-    /// taken.
+    /// Queued messages and running callbacks get `timeout` seconds together, two if it is None. After
+    /// that no callback is called any more except for its `drop`; callbacks still running are reported by
+    /// a warning in the log. If called within a callback, that one is not waited for. Threads that wait
+    /// for the session get `SessionClosed`; items received before can still be taken.
     #[pyo3(signature = (timeout=None))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let timeout = seconds(timeout)?.unwrap_or(LINGER);
@@ -287,7 +288,7 @@ impl Session {
             session.engine.close_within(timeout, &mut || interrupt.check())?;
             let left = session.callbacks.finish(end, &mut || interrupt.check());
             if left > 0 {
-                tracing::warn!(session = %session.engine.zid(), callbacks = left, "closed while callbacks run");
+                tracing::warn!(session = %session.engine.zid(), callbacks = left, "session closed while callbacks are running");
             }
             Ok(())
         });
@@ -300,15 +301,16 @@ impl Session {
         self.0.0.engine.is_closed()
     }
 
-    /// Another handle of the same session, as `zwire.spark.session` lends them.
+    /// Another handle of the same session, as returned by `zwire.spark.session`.
     fn share(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// Waits until all neighbours know what this session has declared. Whether they do: False when the
-    /// timeout, in seconds, is over first.
+    /// Waits until all neighbours know the declarations of this session. False if the timeout, in
+    /// seconds, expires first.
     ///
-    /// A client waits for its link, too. Neighbours that connect later are told by themselves.
+    /// A client waits for its link as well. Neighbours that connect later get the declarations
+    /// automatically.
     #[pyo3(signature = (timeout=None))]
     fn ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
@@ -321,9 +323,10 @@ impl Session {
         })
     }
 
-    /// Waits until all neighbours have taken what this session has published, best effort excepted.
+    /// Waits until all neighbours have received the publications of this session, except best-effort
+    /// ones.
     ///
-    /// With a timeout in seconds, `TimedOut` when it is over; `LinkClosed` when the link of a client went
+    /// Raises `TimedOut` after `timeout` seconds, if given; `LinkClosed` if the link of a client ended
     /// before, so that publications may be lost.
     #[pyo3(signature = (timeout=None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
@@ -331,12 +334,12 @@ impl Session {
         self.0.run(py, |engine, interrupted| engine.barrier(Barrier::Everything, timeout, interrupted))
     }
 
-    /// A timestamp that is later than all before it.
+    /// A timestamp that is later than all previous ones.
     fn new_timestamp(&self, py: Python<'_>) -> PyResult<PyTimestamp> {
         self.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp)
     }
 
-    /// What is counted, by name, and each link, subscriber and queryable: see `zwire.stats`.
+    /// Statistics by name, and of each link, subscriber and queryable: see `zwire.stats`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
         let engine = self.0.look(py)?;
         let report = py.detach(|| engine.report());
@@ -357,13 +360,13 @@ impl Session {
         Ok(PyKeyExpr(key))
     }
 
-    /// Takes back a key expression that was declared with `declare_keyexpr`, or any other declaration.
+    /// Undeclares a key expression declared with `declare_keyexpr`, or any other declaration.
     fn undeclare(&self, py: Python<'_>, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(key) = obj.cast::<PyKeyExpr>() {
             let Some(id) = self.0.0.keys.lock().remove(&key.get().0) else {
                 return Err(errors::usage(py, "this key expression is not declared in this session"));
             };
-            // The end of the session has taken it back already.
+            // The end of the session has undeclared it already.
             if self.0.look(py)?.is_closed() {
                 return Ok(());
             }
@@ -412,13 +415,13 @@ impl Session {
     /// Publishes every row of an Arrow record batch, without a Python object per row.
     ///
     /// Args:
-    ///     batch: What has the Arrow C interface. Columns by name: `key` (not needed when `key_expr` is
+    ///     batch: An object with the Arrow C interface. Columns by name: `key` (not needed when `key_expr` is
     ///         given), `payload`, and optionally `encoding`, `attachment`, `kind` (`put` or `del`),
     ///         `priority` (1 to 7), `congestion` (`drop`, `block`, `block_first`), `express`.
-    ///     congestion_control: For rows that say nothing; BLOCK, since a batch fills queues at once.
+    ///     congestion_control: For rows without a value; BLOCK, since a batch fills queues at once.
     ///
     /// Raises:
-    ///     RowError: A row is wrong; `row`, `key` and `reason` say which and why. Those before it are
+    ///     RowError: A row is invalid; `row`, `key` and `reason` describe it. The rows before it are
     ///         published.
     #[pyo3(signature = (batch, *, key_expr=None, congestion_control=None, priority=None, express=None))]
     fn put_batch(
@@ -463,7 +466,7 @@ impl Session {
         self.0.put_once(py, publication)
     }
 
-    /// Asks queryables; replies come through the handler.
+    /// Queries queryables; replies arrive through the handler.
     #[pyo3(signature = (
         selector, handler=None, *, target=None, consolidation=None, accept_replies=None, timeout=None,
         congestion_control=None, priority=None, express=None, payload=None, encoding=None, attachment=None,
@@ -511,7 +514,7 @@ impl Session {
         reply::start(py, &self.0, get, HandlerArg::parse(py, handler)?, cancellation_token)
     }
 
-    /// Subscribes to a key expression.
+    /// Declares a subscriber for a key expression.
     #[pyo3(signature = (key_expr, handler=None, *, allowed_origin=None))]
     fn declare_subscriber(
         &self,
@@ -529,7 +532,7 @@ impl Session {
         Subscriber::new(py, self.0.clone(), id, key, queue, handler)
     }
 
-    /// Answers queries on a key expression.
+    /// Declares a queryable, which answers queries on a key expression.
     #[pyo3(signature = (key_expr, handler=None, *, complete=None, allowed_origin=None))]
     fn declare_queryable(
         &self,
@@ -549,7 +552,7 @@ impl Session {
         Queryable::new(py, self.0.clone(), id, key, queue, handler)
     }
 
-    /// Prepares for publications on a key expression.
+    /// Declares a publisher for a key expression.
     #[pyo3(signature = (
         key_expr, *, encoding=None, congestion_control=None, priority=None, express=None, reliability=None,
         allowed_destination=None
@@ -578,7 +581,7 @@ impl Session {
         Ok(Publisher::new(self.0.clone(), id, key, encoding, options))
     }
 
-    /// Prepares for queries on a key expression.
+    /// Declares a querier for a key expression.
     #[pyo3(signature = (
         key_expr, *, target=None, consolidation=None, accept_replies=None, timeout=None,
         congestion_control=None, priority=None, express=None, allowed_destination=None
@@ -614,13 +617,13 @@ impl Session {
         Ok(Querier::new(self.0.clone(), id, key, options))
     }
 
-    /// Tokens: what is alive.
+    /// Liveliness tokens of this session and others.
     fn liveliness(&self) -> Liveliness {
         Liveliness(self.0.clone())
     }
 }
 
-/// The value that goes with a query.
+/// Makes the value sent with a query.
 pub(crate) fn query_body(
     payload: Option<&Bound<'_, PyAny>>,
     encoding: Option<&Bound<'_, PyAny>>,
@@ -637,7 +640,7 @@ pub(crate) fn query_body(
     }))
 }
 
-/// Parameters given beside a querier.
+/// Converts the parameters given to a querier.
 pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
     match given {
         Some(given) if !given.is_none() => Ok(crate::parameters::extract(given)?.text().clone()),
@@ -645,7 +648,7 @@ pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
     }
 }
 
-/// Which keys of replies a query accepts.
+/// Policy for the keys of replies to a query.
 pub(crate) const fn reply_key(any: bool) -> enums::PyReplyKeyExpr {
     enums::PyReplyKeyExpr(if any { enums::ReplyKey::Any } else { enums::ReplyKey::MatchingQuery })
 }

@@ -1,4 +1,4 @@
-//! A spool that is read: offsets, ranges, batches.
+//! Reading a spool: offsets, ranges, batches.
 
 use crate::{
     arrow::{ArrowBatch, schema_capsule},
@@ -14,15 +14,15 @@ use pyo3::{
 use std::{collections::BTreeMap, path::PathBuf};
 use zwire_spool::{BatchLimits, Mark, Rows, Rule, Shard, Spool};
 
-/// Offsets by shard, as Python has them.
+/// Offsets by shard, as in Python.
 pub(crate) type Offsets = BTreeMap<u32, u64>;
 
-/// A shard, or the gap log where there is none.
+/// The shard of a number, or the gap log for `None`.
 pub(crate) fn shard(number: Option<u32>) -> Shard {
     number.map_or(Shard::Gaps, Shard::Data)
 }
 
-/// A spool in a folder, read without a lock.
+/// Reader of a spool directory; takes no lock.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolView(Spool);
 
@@ -36,7 +36,7 @@ impl SpoolView {
     }
 }
 
-/// What has been published of a shard, with names.
+/// Converts the published state of a shard to a dictionary.
 fn mark_to_dict<'py>(py: Python<'py>, mark: &Mark) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("earliest", mark.earliest)?;
@@ -54,7 +54,7 @@ impl SpoolView {
         py.detach(|| Spool::open(&dir)).map(Self).map_err(|error| errors::spool(py, &error))
     }
 
-    /// The id, 32 hexadecimal digits.
+    /// Id of the spool, 32 hexadecimal digits.
     #[getter]
     fn id(&self) -> String {
         self.0.meta().id_text()
@@ -66,13 +66,13 @@ impl SpoolView {
         self.0.meta().layout.table.name
     }
 
-    /// How many shards it has.
+    /// Number of shards.
     #[getter]
     fn shard_count(&self) -> u32 {
         self.0.meta().shards
     }
 
-    /// The key expressions of its shards; `None` where the key's checksum decides.
+    /// Key expressions of its shards; `None` if the checksum of the key selects the shard.
     #[getter]
     fn shard_keys(&self) -> Option<Vec<String>> {
         match &self.0.meta().rule {
@@ -81,40 +81,40 @@ impl SpoolView {
         }
     }
 
-    /// When it was made, in microseconds since 1970.
+    /// Time of its creation, in microseconds since 1970.
     #[getter]
     fn created(&self) -> i64 {
         self.0.meta().created
     }
 
-    /// The columns of rows that are read.
+    /// Columns of the rows.
     #[getter]
     fn columns(&self) -> Vec<&'static str> {
         self.0.meta().layout.read_columns().iter().map(|column| column.name).collect()
     }
 
-    /// Earliest offset and the one behind the last, of each shard and, at last, of the gap log.
+    /// Earliest offset, and the one after the last, of each shard and finally of the gap log.
     fn bounds(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
         let marks = self.run(py, Spool::marks)?;
         Ok(marks.iter().map(|mark| (mark.earliest, mark.end)).collect())
     }
 
-    /// What has been published of each shard and, at last, of the gap log.
+    /// Published state of each shard and finally of the gap log.
     fn marks<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.run(py, Spool::marks)?.iter().map(|mark| mark_to_dict(py, mark)).collect()
     }
 
-    /// The first offsets received at a time, in microseconds since 1970, or later.
+    /// First offset of each shard received at or after a time, in microseconds since 1970.
     fn at(&self, py: Python<'_>, time: i64) -> PyResult<Offsets> {
         self.run(py, |spool| spool.at(time))
     }
 
-    /// When a row was received, in microseconds since 1970; `None` for an offset that no row has.
+    /// Time at which a row was received, in microseconds since 1970; `None` if no row has the offset.
     fn received(&self, py: Python<'_>, shard: u32, offset: u64) -> PyResult<Option<i64>> {
         self.run(py, |spool| spool.received(shard, offset))
     }
 
-    /// An end between both that keeps to limits.
+    /// An end of a range, between both offsets, that respects the limits.
     fn walk(
         &self,
         py: Python<'_>,
@@ -126,7 +126,7 @@ impl SpoolView {
         self.run(py, |spool| spool.walk(&start, &end, max_rows, max_bytes))
     }
 
-    /// Shard, start, stop and octets of ranges that together are all between both.
+    /// Splits a range into parts: shard, start, stop and octets of each.
     fn split(
         &self,
         py: Python<'_>,
@@ -138,8 +138,8 @@ impl SpoolView {
         Ok(ranges.iter().map(|range| (range.shard, range.start, range.stop, range.bytes)).collect())
     }
 
-    /// The rows of a range; those of the gap log without a shard.
-    // Rows and octets of a batch come as a pair: eight arguments would be too many.
+    /// Reads the rows of a range; without a shard, those of the gap log.
+    // Rows and octets of a batch are passed as a pair: eight arguments would be too many.
     fn read(
         &self,
         py: Python<'_>,
@@ -158,27 +158,27 @@ impl SpoolView {
         Ok(SpoolRows { schema: rows.schema(), from: From::Files(Box::new(Mutex::new(Some(rows)))) })
     }
 
-    /// Says how far a reader has come, at a time in microseconds since 1970.
+    /// Stores the progress of a reader, with a time in microseconds since 1970.
     fn commit(&self, py: Python<'_>, consumer: &str, offsets: Offsets, now: i64) -> PyResult<()> {
         self.run(py, |spool| spool.commit(consumer, offsets, now))
     }
 
-    /// Offsets and time of each reader.
+    /// Stored offsets and time of each reader.
     fn consumers(&self, py: Python<'_>) -> PyResult<BTreeMap<String, (Offsets, i64)>> {
         let consumers = self.run(py, Spool::consumers)?;
         Ok(consumers.into_iter().map(|(name, consumer)| (name, (consumer.offsets, consumer.at))).collect())
     }
 }
 
-/// Where batches come from.
+/// Source of batches.
 enum From {
-    /// Files; nothing behind the last batch.
+    /// Files; `None` after the last batch.
     Files(Box<Mutex<Option<Rows>>>),
-    /// An iterator of Python.
+    /// A Python iterator.
     Iterator(Py<PyIterator>),
 }
 
-/// The rows of a range, batch by batch; also a schema by the Arrow C interface.
+/// Rows of a range, batch by batch; also a schema by the Arrow C interface.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolRows {
     schema: SchemaRef,
@@ -187,7 +187,7 @@ pub(crate) struct SpoolRows {
 
 #[pymethods]
 impl SpoolRows {
-    /// Of batches that somebody else makes with this receiver.
+    /// Rows of batches that an iterator makes with this receiver.
     #[staticmethod]
     fn over(receiver: &SpoolReceiver, batches: &Bound<'_, PyIterator>) -> Self {
         Self { schema: receiver.schema(), from: From::Iterator(batches.clone().unbind()) }
@@ -208,7 +208,7 @@ impl SpoolRows {
             let mut place = rows.lock();
             let Some(rows) = place.as_mut() else { return Ok(None) };
             let batch = rows.next_batch();
-            // Behind an error there is nothing, and files are not kept open for it.
+            // After an error there are no further batches, and files are not kept open.
             if !matches!(batch, Ok(Some(_))) {
                 *place = None;
             }

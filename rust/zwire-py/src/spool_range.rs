@@ -1,4 +1,4 @@
-//! Ranges of a spool over a network: what answers, and what makes rows of the answers.
+//! Ranges of a spool over a network: the server, and the receiver that makes rows of the answers.
 
 use crate::{arrow::ArrowBatch, errors, spool::shard, zbytes::PyZBytes};
 use arrow_buffer::Buffer;
@@ -12,14 +12,14 @@ use zwire_spool::{
     wire::{Answer, Label, Receiver},
 };
 
-/// Each has a file open, and the places of its blocks.
+/// Most cached cursors; each has a file open, and the positions of its blocks.
 const MAX_CURSORS: usize = 16;
 
-/// Answers ranges with blocks.
+/// Server that answers ranges with blocks.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolServer {
     spool: Spool,
-    /// Where the last answers were: the next ones are often right behind.
+    /// Positions of the last answers: the next request often continues there.
     cursors: Mutex<Vec<Cursor>>,
 }
 
@@ -31,7 +31,7 @@ impl SpoolServer {
         Ok(Self { spool, cursors: Mutex::default() })
     }
 
-    /// The blocks that hold the rows of a range, or the first of them that have about so many bytes.
+    /// Returns the blocks with the rows of a range, or the first of them with about `max_bytes`.
     fn answer(
         slf: &Bound<'_, Self>,
         shard: Option<u32>,
@@ -53,13 +53,13 @@ impl SpoolServer {
         Ok(SpoolAnswer { server: slf.clone().unbind(), answer: Mutex::new(Some(answer)) })
     }
 
-    /// Lets go of the files: of one that was deleted nothing is free before.
+    /// Closes open segments; the blocks of a deleted file are not freed until then.
     fn rest(&self) {
         self.cursors.lock().clear();
     }
 }
 
-/// The blocks of an answer, each with its label.
+/// Blocks of an answer, each with its label.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolAnswer {
     server: Py<SpoolServer>,
@@ -95,7 +95,7 @@ impl SpoolAnswer {
     }
 }
 
-/// A block that is sent from where it was read to.
+/// A block sent from its read buffer.
 struct Shared(Buffer);
 
 impl AsRef<[u8]> for Shared {
@@ -104,7 +104,7 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// Makes batches of what was answered.
+/// Receiver that makes batches of answers.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolReceiver(Mutex<Receiver>);
 
@@ -130,37 +130,37 @@ impl SpoolReceiver {
         receiver.map(|receiver| Self(Mutex::new(receiver))).map_err(|error| errors::spool(py, &error))
     }
 
-    /// The offset of the first row that has not come.
+    /// Offset of the first row not received yet.
     #[getter]
     fn next(&self) -> u64 {
         self.0.lock().next()
     }
 
-    /// Where the answer ends that this label is of; `None` if it is no label.
+    /// End of the answer that a label belongs to; `None` if it is not a label.
     #[staticmethod]
     fn until(label: &PyZBytes) -> Option<u64> {
         Label::decode(&label.0).map(|label| label.until)
     }
 
-    /// Takes a label, and the block that was beside it.
+    /// Takes a label and its block.
     fn take(&self, py: Python<'_>, label: &PyZBytes, block: &PyZBytes) {
         py.detach(|| self.0.lock().take(&label.0, block.0.clone()));
     }
 
-    /// A batch that is complete; `None` if more has to come first, or all has come.
+    /// A completed batch; `None` if more blocks are needed first, or the range is complete.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
         let batch = py.detach(|| self.0.lock().next_batch());
         batch.map(|batch| batch.map(ArrowBatch::new)).map_err(|error| errors::spool(py, &error))
     }
 
-    /// Makes a batch of what has come until now.
+    /// Makes a batch of the rows received so far.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.lock().finish()).map_err(|error| errors::spool(py, &error))
     }
 }
 
 impl SpoolReceiver {
-    /// What its batches look like.
+    /// Schema of the batches.
     pub(crate) fn schema(&self) -> SchemaRef {
         self.0.lock().schema()
     }

@@ -1,8 +1,8 @@
-//! Instrumentation: when a message passed where.
+//! Instrumentation: time stamps along the way of a message.
 //!
-//! A session has its clock for that, or a function of the program. That one is never called by the engine,
-//! which would wait for the interpreter with its locks held: what leaves is stamped before the engine gets
-//! it, and what arrives when the program takes it.
+//! A session uses its clock for that, or a function of the program. The engine never calls that function,
+//! because it would wait for the interpreter with locks held: an outgoing message is stamped before the
+//! engine gets it, and an incoming one when the program takes it.
 
 use crate::{
     enums::{PyInterceptionPoint, PyWhatAmI},
@@ -26,7 +26,7 @@ use zwire_proto::zenoh::{
     wire::{TsRecord, TsStack},
 };
 
-/// Where a stamp was made.
+/// Place where a stamp is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     Send,
@@ -52,7 +52,7 @@ impl Point {
     }
 }
 
-/// A function of the program that makes the stamps of a session.
+/// Function of the program that makes the stamps of a session.
 #[derive(Debug)]
 pub(crate) struct Callback {
     function: Py<PyAny>,
@@ -61,7 +61,7 @@ pub(crate) struct Callback {
 }
 
 impl Callback {
-    /// Makes it the one of a session.
+    /// Sets the function for a session.
     pub(crate) fn install(function: &Bound<'_, PyAny>, engine: &Engine) -> PyResult<Arc<Self>> {
         if !function.is_callable() {
             return Err(errors::wrong_type("a callable", function));
@@ -72,7 +72,7 @@ impl Callback {
         Ok(callback)
     }
 
-    /// A stamp; none where the function fails, which `sys.unraisablehook` hears.
+    /// Makes a stamp; `None` if the function raises, which is reported to `sys.unraisablehook`.
     fn record(&self, py: Python<'_>, point: u8) -> Option<TsRecord> {
         let context = TimestampContext { zid: self.zid, whatami: self.whatami };
         let bytes = self.function.bind(py).call1((context,)).and_then(|made| bytes(&made));
@@ -87,10 +87,10 @@ impl Callback {
 }
 
 fn bytes(made: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    made.extract().map_err(|_| PyTypeError::new_err("a timestamp callback returns bytes"))
+    made.extract().map_err(|_| PyTypeError::new_err("a timestamp callback must return bytes"))
 }
 
-/// The stamps of a message that a session sends, if the caller wants some.
+/// Stamps of a message that a session sends, if the caller wants them.
 pub(crate) fn wanted(
     py: Python<'_>,
     session: &Handle,
@@ -105,7 +105,7 @@ pub(crate) fn wanted(
     sent(py, stack, session.0.stamper.as_deref(), clock).map(Some)
 }
 
-/// The stamps of a message that is sent: those that it has, and that of its sending.
+/// Stamps of a message being sent: existing ones, and the one for sending.
 pub(crate) fn sent(
     py: Python<'_>,
     mut stack: TsStack,
@@ -128,13 +128,12 @@ pub(crate) fn sent(
     Ok(Box::new(Stamps { stack, route, pending: None }))
 }
 
-/// The stack of a message that has arrived, with the stamps that a function of the program makes, and that
-/// function.
+/// The stack of a received message, completed by the stamps of the program's function, and that function.
 pub(crate) fn taken(py: Python<'_>, stamps: Stamps) -> (TsStack, Option<Arc<Callback>>) {
     let Stamps { mut stack, pending, .. } = stamps;
     let Some((stamper, count)) = pending else { return (stack, None) };
     let open = stack.records.split_off(stack.records.len().saturating_sub(count));
-    // It is what `install` gave to the engine.
+    // The stamper is the object passed to the engine by `install`.
     let callback = stamper.downcast::<Callback>().ok();
     if let Some(callback) = &callback {
         let made = open.iter().filter_map(|record| callback.record(py, record.flags & !TsRecord::USER));
@@ -143,17 +142,17 @@ pub(crate) fn taken(py: Python<'_>, stamps: Stamps) -> (TsStack, Option<Arc<Call
     (stack, callback)
 }
 
-/// As [`taken`], the stack alone.
+/// As [`taken`], but returns the stack only.
 pub(crate) fn arrived(py: Python<'_>, stamps: Option<Box<Stamps>>) -> Option<TsStack> {
     stamps.map(|stamps| taken(py, *stamps).0)
 }
 
-/// A stack as Python has it.
+/// Converts a stack to its Python object.
 pub(crate) fn shown(stack: Option<&TsStack>) -> Option<PyTimestampStack> {
     stack.cloned().map(PyTimestampStack)
 }
 
-/// A record or a stack as a pickle has it.
+/// A record or a stack in the form used by pickle.
 pub(crate) type RecordParts = (u8, Vec<u8>);
 pub(crate) type StackParts = (u8, Vec<RecordParts>);
 
@@ -165,24 +164,24 @@ fn record_of((flags, bytes): RecordParts) -> TsRecord {
     TsRecord { flags, bytes: bytes.into() }
 }
 
-/// For a pickle.
+/// Converts to the form used by pickle.
 pub(crate) fn parts(stack: &TsStack) -> StackParts {
     (stack.flags, stack.records.iter().map(record_parts).collect())
 }
 
-/// Out of a pickle.
+/// Converts from the form used by pickle.
 pub(crate) fn of_parts((flags, records): StackParts) -> TsStack {
     TsStack { flags, records: records.into_iter().map(record_of).collect() }
 }
 
-/// What `__reduce__` of a class with `_restore` gives.
+/// Return type of `__reduce__` for a class with `_restore`.
 type Reduced<'py, P> = PyResult<(Bound<'py, PyAny>, (P,))>;
 
 fn reduced<P>(class: Bound<'_, PyType>, parts: P) -> Reduced<'_, P> {
     Ok((class.getattr("_restore")?, (parts,)))
 }
 
-/// The node that a timestamp callback is called in.
+/// Node in which a timestamp callback is called.
 #[pyclass(module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct TimestampContext {
     zid: ZenohId,
@@ -191,13 +190,13 @@ pub(crate) struct TimestampContext {
 
 #[pymethods]
 impl TimestampContext {
-    /// The id of the node.
+    /// Id of the node.
     #[getter]
     const fn zid(&self) -> PyZenohId {
         PyZenohId(self.zid)
     }
 
-    /// Its role.
+    /// Role of the node.
     #[getter]
     const fn whatami(&self) -> PyWhatAmI {
         PyWhatAmI(self.whatami)
@@ -208,14 +207,14 @@ impl TimestampContext {
     }
 }
 
-/// Where a message is stamped; made by a `TimestampInstrumentationBuilder`.
+/// Points at which a message is stamped; made by a `TimestampInstrumentationBuilder`.
 #[pyclass(name = "TimestampInstrumentation", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PyTimestampInstrumentation(u8);
 
 #[pymethods]
 impl PyTimestampInstrumentation {
-    /// Whether it is stamped there.
+    /// Whether the message is stamped at that point.
     fn is_instrumented(&self, point: PyInterceptionPoint) -> bool {
         self.0 & point.0.flag() != 0
     }
@@ -234,7 +233,8 @@ impl PyTimestampInstrumentation {
     }
 }
 
-/// Says where messages are stamped. Each method gives a builder with that point changed.
+/// Selects the points at which messages are stamped. Each method returns a builder with that point
+/// changed.
 #[pyclass(name = "TimestampInstrumentationBuilder", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone, Copy)]
 pub(crate) struct PyTimestampInstrumentationBuilder(u8);
@@ -252,22 +252,22 @@ impl PyTimestampInstrumentationBuilder {
         Self(0)
     }
 
-    /// Where it leaves its sender.
+    /// Enables or disables the stamp for sending.
     const fn set_send(&self, enabled: bool) -> Self {
         self.with(Point::Send, enabled)
     }
 
-    /// At each node on its way, that of the sender and that of the receiver among them.
+    /// Enables or disables stamps at each node on the way, including those of sender and receiver.
     const fn set_route(&self, enabled: bool) -> Self {
         self.with(Point::Route, enabled)
     }
 
-    /// Where a session takes it.
+    /// Enables or disables the stamp for receiving in a session.
     const fn set_receive(&self, enabled: bool) -> Self {
         self.with(Point::Receive, enabled)
     }
 
-    /// The instrumentation.
+    /// Makes the instrumentation.
     ///
     /// Raises:
     ///     InvalidValue: No point is enabled.
@@ -279,13 +279,13 @@ impl PyTimestampInstrumentationBuilder {
     }
 }
 
-/// One stamp of a message.
+/// Stamp of a message.
 #[pyclass(name = "TimestampStackRecord", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PyTimestampStackRecord(TsRecord);
 
 fn write_record(text: &mut String, record: &TsRecord) {
-    // Writing to a text does not fail.
+    // Writing to a `String` does not fail.
     let _ = match record.timestamp() {
         Some(timestamp) => write!(text, "UHLC({})", timestamp.exact()),
         None => write!(text, "Custom({:?})", &record.bytes[..]),
@@ -294,19 +294,19 @@ fn write_record(text: &mut String, record: &TsRecord) {
 
 #[pymethods]
 impl PyTimestampStackRecord {
-    /// Where it was made.
+    /// Point at which the stamp was made.
     #[getter]
     const fn point(&self) -> PyInterceptionPoint {
         PyInterceptionPoint(Point::of(&self.0))
     }
 
-    /// Whether a function of a program made it, instead of a clock.
+    /// Whether a function of a program made the stamp, instead of a clock.
     #[getter]
     fn is_custom(&self) -> bool {
         self.0.timestamp().is_none()
     }
 
-    /// A `Timestamp`, or `bytes` of a function.
+    /// The stamp: a `Timestamp`, or `bytes` of a function.
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.0.timestamp() {
             Some(timestamp) => Ok(Bound::new(py, PyTimestamp(timestamp))?.into_any()),
@@ -330,14 +330,13 @@ impl PyTimestampStackRecord {
     }
 }
 
-/// When a message passed where, in the order in which it did. That of an answer goes on from that of its
-/// query.
+/// Stamps of a message in the order of its way. The stack of a reply continues that of its query.
 #[pyclass(name = "TimestampStack", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PyTimestampStack(TsStack);
 
 #[pymethods]
 impl PyTimestampStack {
-    /// Where stamps were wanted.
+    /// Points at which stamps were requested.
     #[getter]
     const fn instrumentation(&self) -> PyTimestampInstrumentation {
         PyTimestampInstrumentation(self.0.flags)

@@ -1,4 +1,4 @@
-//! What `Session.stats` gives, as dictionaries; `zwire.stats` has their types.
+//! Dictionaries returned by `Session.stats`; `zwire.stats` has their types.
 
 use pyo3::{prelude::*, types::PyDict};
 use zwire_engine::{
@@ -21,7 +21,7 @@ const fn word(priority: Priority) -> &'static str {
     }
 }
 
-/// That of the engine, and how often callbacks have raised, of which it knows nothing.
+/// Report of the engine, plus the number of exceptions in callbacks, which the engine does not know.
 pub(crate) fn session<'py>(py: Python<'py>, report: &Report, errors: u64) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in &report.counters {

@@ -49,22 +49,22 @@ impl Subscriber {
         })
     }
 
-    /// The end of a `with` block.
+    /// Called at the end of a `with` block.
     pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.exit(py)
     }
 
-    /// Fails when it was undeclared.
+    /// Fails if it was undeclared.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.check(py)
     }
 
-    /// What it subscribes to, and where samples wait: for a thread of ours that takes them.
+    /// Key expression and queue, for a thread of this module that takes the samples.
     pub(crate) fn source(&self) -> (KeyExpr, Arc<Queue<Sample>>) {
         (self.key.clone(), self.queue.clone())
     }
 
-    /// Whose samples they are.
+    /// Origins of the samples: links by number.
     pub(crate) fn origins(&self) -> Arc<Origins> {
         self.declared.session.0.engine.origins()
     }
@@ -74,14 +74,15 @@ impl Subscriber {
     }
 }
 
-/// Who reads: a channel of ours, or what came with a callback and has these methods itself.
+/// Reader of a handler: a channel of this module, or a handler given with a callback that has the same
+/// methods.
 pub(crate) enum Source<'py> {
     Channel(Bound<'py, Handler>),
     Own(Bound<'py, PyAny>),
 }
 
 impl<'py> Source<'py> {
-    /// What is behind a `handler` attribute.
+    /// The reader behind a `handler` attribute.
     pub(crate) fn of(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Self> {
         let handler = handler.bind(py);
         if handler.is_none() || handler.is_instance_of::<Handler>() {
@@ -141,66 +142,67 @@ impl Subscriber {
         self.exit(py)
     }
 
-    /// Its id.
+    /// Id of the subscriber.
     #[getter]
     pub(crate) fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// What it subscribes to.
+    /// Key expression that it subscribes to.
     #[getter]
     pub(crate) fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     pub(crate) fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// How many samples were dropped because the handler was full.
+    /// Number of samples dropped because the handler was full.
     #[getter]
     pub(crate) fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
-    /// How many samples gave their place to newer ones of their key, with a `LatestChannel`.
+    /// Number of samples replaced by newer ones of their key, with a `LatestChannel`.
     #[getter]
     fn replaced(&self) -> u64 {
         self.queue.replaced()
     }
 
-    /// How often its callback has raised.
+    /// Number of exceptions raised by its callback.
     #[getter]
     fn errors(&self) -> u64 {
         self.life.errors()
     }
 
-    /// Waits until all neighbours know of it: what they send from then on can arrive. With a timeout in
-    /// seconds, `TimedOut` when it is over.
+    /// Waits until all neighbours know the subscriber: samples that they send from then on can arrive.
+    /// Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     pub(crate) fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
     }
 
-    /// Ends the subscription. A second time is an error.
+    /// Undeclares the subscriber. A second call is an error.
     pub(crate) fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }
 
-    /// The next sample, or None if there is none right now.
+    /// The next sample, or None if none is waiting.
     pub(crate) fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next sample, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next sample. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     pub(crate) fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)
     }
 
-    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list
+    /// at the timeout.
     #[pyo3(signature = (max_items, timeout=None))]
     pub(crate) fn recv_many(
         &self,
@@ -211,12 +213,12 @@ impl Subscriber {
         self.channel(py)?.get().recv_many(py, max_items, timeout)
     }
 
-    /// Up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
+    /// Takes up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
     ///
     /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
     /// Waits for the first sample only; at the timeout the batch is empty. A batch holds about 8 MiB at
-    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the
-    /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
+    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the Arrow C
+    /// interface, which `pyarrow.record_batch(...)` and polars read without a copy.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     pub(crate) fn recv_batch(
         &self,
@@ -226,7 +228,7 @@ impl Subscriber {
     ) -> PyResult<Py<PyAny>> {
         let channel = self.channel(py)?;
         self.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
-            // What has arrived before the end can still be taken.
+            // Samples received before the end can still be taken.
             if self.queue.is_empty() { Err(e) } else { Ok(()) }
         })?;
         let failed = |error| channel.get().error(py, error, timeout);

@@ -15,12 +15,12 @@ use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
 ///     nanos: Nanoseconds on top of them; may be more than a second.
 ///
 /// Raises:
-///     InvalidValue: The time is later than can be written.
+///     InvalidValue: The time is later than can be represented.
 #[pyclass(name = "NTP64", module = "zwire.zenoh", frozen, eq, ord, hash)]
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PyNtp64(pub(crate) Ntp64);
 
-/// A time as a `datetime` with zone, which has microseconds.
+/// Converts a time to a `datetime` with zone, which has microseconds.
 fn to_datetime(py: Python<'_>, time: Ntp64) -> PyResult<Bound<'_, PyAny>> {
     let time = time.to_duration();
     epoch(py)?.call_method1("__add__", (timedelta(py, time, false)?,))
@@ -31,7 +31,7 @@ fn from_datetime(datetime: &Bound<'_, PyAny>) -> PyResult<Ntp64> {
     let since = datetime.call_method1("__sub__", (epoch(py)?,))?;
     let part = |name: &str| since.getattr(name)?.extract::<i64>();
     let (days, seconds, micros) = (part("days")?, part("seconds")?, part("microseconds")?);
-    // A negative timedelta has negative days and nothing else below zero.
+    // In a negative timedelta only the days are negative.
     let time = u64::try_from(days).ok().zip(u64::try_from(seconds).ok()).zip(u64::try_from(micros).ok()).map(
         |((days, seconds), micros)| {
             Duration::from_secs(days * 86_400 + seconds) + Duration::from_micros(micros)
@@ -75,22 +75,22 @@ impl PyNtp64 {
             .ok_or_else(|| invalid(py, &TimestampError::TooLate))
     }
 
-    /// From the number itself, in units of 2^-32 seconds, as `int(ntp64)` gives it.
+    /// Makes a time from the number in units of 2^-32 seconds, as returned by `int(ntp64)`.
     #[staticmethod]
     fn from_int(value: u64) -> Self {
         Self(Ntp64(value))
     }
 
-    /// From an instant such as `2024-07-01T13:51:12.129693Z`.
+    /// Parses an instant such as `2024-07-01T13:51:12.129693Z`.
     ///
     /// Raises:
-    ///     InvalidValue: It is none, or too late.
+    ///     InvalidValue: The text is not an instant, or it is too late.
     #[classmethod]
     fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
         Ntp64::from_rfc3339(s).map(Self).map_err(|error| invalid(cls.py(), &error))
     }
 
-    /// Seconds as a float, which keeps about a quarter of a microsecond of it.
+    /// Seconds as a float, with a precision of about a quarter of a microsecond.
     fn as_secs_f64(&self) -> f64 {
         self.0.seconds_f64()
     }
@@ -100,7 +100,7 @@ impl PyNtp64 {
         self.0.seconds()
     }
 
-    /// All of it in nanoseconds, rounded up.
+    /// The whole time in nanoseconds, rounded up.
     fn as_nanos(&self) -> u64 {
         self.0.nanos()
     }
@@ -110,12 +110,12 @@ impl PyNtp64 {
         self.0.subsec_nanos()
     }
 
-    /// As a `datetime` in UTC, in whole microseconds.
+    /// Converts to a `datetime` in UTC, in whole microseconds.
     fn to_datetime<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_datetime(py, self.0)
     }
 
-    /// As an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions are lost.
+    /// Formats as an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions are lost.
     fn to_string_rfc3339_lossy(&self) -> String {
         format!("{:#}", self.0)
     }
@@ -137,13 +137,13 @@ impl PyNtp64 {
     }
 }
 
-/// Whose clock a timestamp is of: 1 to 16 bytes, not all zero; mostly the id of a node.
+/// Id of the clock of a timestamp: 1 to 16 bytes, not all zero; mostly the id of a node.
 ///
 /// Args:
 ///     bytes: The number, lowest byte first.
 ///
 /// Raises:
-///     InvalidValue: There are none, too many, or only zeros.
+///     InvalidValue: No bytes, more than 16, or only zeros.
 #[pyclass(name = "TimestampId", module = "zwire.zenoh", frozen, eq, ord, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PyTimestampId(pub(crate) ZenohId);
@@ -184,20 +184,20 @@ impl PyTimestampId {
     }
 }
 
-/// A time and whose clock it is of. Ordered by time, then by id.
+/// Time, with the id of its clock. Ordered by time, then by id.
 ///
 /// Args:
 ///     time: A `datetime` with a time zone, or an `NTP64`.
 ///     id: 1 to 16 bytes that are not all zero, lowest first, or a `TimestampId`.
 ///
 /// Raises:
-///     InvalidValue: The time lies before 1970 or after February 2106, or the id is none.
+///     InvalidValue: The time lies before 1970 or after February 2106, or the id is invalid.
 ///     TypeError: The `datetime` has no time zone.
 #[pyclass(name = "Timestamp", module = "zwire.zenoh", frozen, eq, ord, hash)]
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PyTimestamp(pub(crate) Timestamp);
 
-/// The timestamp of a `Timestamp`, or nothing.
+/// Extracts an optional `Timestamp`.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Timestamp>> {
     let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
         return Ok(None);
@@ -228,30 +228,31 @@ impl PyTimestamp {
         to_datetime(py, self.0.time)
     }
 
-    /// The time as it is.
+    /// The time with full precision.
     fn get_time_as_ntp64(&self) -> PyNtp64 {
         PyNtp64(self.0.time)
     }
 
-    /// Whose clock it is of.
+    /// Id of the clock.
     fn get_id(&self) -> PyTimestampId {
         PyTimestampId(self.0.id)
     }
 
-    /// How much later this is than the other one, as a `timedelta` in whole microseconds; below zero if it
-    /// is earlier.
+    /// Difference to the other one, as a `timedelta` in whole microseconds; negative if this one is
+    /// earlier.
     fn get_diff_duration<'py>(&self, py: Python<'py>, other: &Self) -> PyResult<Bound<'py, PyAny>> {
         let (mine, theirs) = (self.0.time, other.0.time);
         let difference = Ntp64(mine.0.abs_diff(theirs.0));
         timedelta(py, difference.to_duration(), mine < theirs)
     }
 
-    /// `instant/id` with an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions are lost.
+    /// Formats as `instant/id` with an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions
+    /// are lost.
     fn to_string_rfc3339_lossy(&self) -> String {
         self.0.to_string()
     }
 
-    /// From `instant/id`.
+    /// Parses `instant/id`.
     ///
     /// Raises:
     ///     InvalidValue: The text is no timestamp.

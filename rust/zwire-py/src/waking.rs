@@ -1,8 +1,8 @@
-//! How event loops hear that there is something to take: one thread of the process tells each loop once for
-//! all that has come meanwhile. No thread, descriptor or future for each subscriber.
+//! Wakeups of event loops: one thread of the process notifies each loop once for all items that have
+//! arrived meanwhile. A subscriber needs no thread, descriptor or future of its own.
 //!
-//! A [`Bell`] hangs at a queue, or at a state that is waited for. It rings when it is armed, which it is while
-//! somebody waits, so a consumer that is busy costs its producer one look at a flag.
+//! A [`Bell`] is registered at a queue, or at a condition. It notifies its loop once if it is armed,
+//! which it is while a coroutine waits, so a busy consumer costs its producer one atomic load.
 
 use crate::{calling, errors};
 use core::{
@@ -18,15 +18,15 @@ use std::{
 };
 use zwire_engine::{deferred::Waker, runtime::Birth};
 
-/// How long the exit of the interpreter waits for the thread.
+/// Time for which the exit of the interpreter waits for the thread.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the thread does next.
+/// Work for the thread.
 #[derive(Default)]
 struct Round {
     loops: Vec<Weak<Loop>>,
     ended: bool,
-    /// The thread is gone.
+    /// Set when the thread has ended.
     over: bool,
 }
 
@@ -42,7 +42,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Loops that have to be told; none at the end.
+    /// Waits for loops to be notified; `None` at the end.
     fn next(&self) -> Option<Vec<Weak<Loop>>> {
         let mut round = self.round.lock();
         loop {
@@ -56,14 +56,14 @@ impl Shared {
         }
     }
 
-    /// The thread stays known to the interpreter from its start to its end, as those of callbacks do.
+    /// The thread stays attached to the interpreter from its start to its end, like callback threads.
     fn run(&self) {
-        // Without an interpreter there is nobody to tell.
+        // Without an interpreter there is no loop to notify.
         let _ = Python::try_attach(|py| {
             while let Some(loops) = py.detach(|| self.next()) {
                 for of in loops.iter().filter_map(Weak::upgrade) {
-                    // It fails when the loop is closed. Nobody waits in it any more, and since it stays
-                    // marked as told nobody tells it again.
+                    // Fails if the loop is closed. Nothing waits in it any more, and because it stays
+                    // marked as told, it is not notified again.
                     let _ = calling::call(&of.wake, &PyTuple::empty(py));
                 }
             }
@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-/// The thread that tells event loops. One for each process.
+/// The thread that notifies event loops. One for each process.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct WakeThread {
     shared: Arc<Shared>,
@@ -90,9 +90,9 @@ impl WakeThread {
         Ok(Self { shared, birth: Birth::here() })
     }
 
-    /// Ends the thread. A second time does nothing.
+    /// Ends the thread. A second call does nothing.
     fn stop(&self, py: Python<'_>) {
-        // A forked child has no such thread, and a lock in whatever state it was.
+        // A forked child does not have the thread, and inherits the lock in an undefined state.
         if !self.birth.is_here() {
             return;
         }
@@ -106,11 +106,11 @@ impl WakeThread {
     }
 }
 
-/// What has rung in one event loop.
+/// Pending notifications of one event loop.
 #[derive(Default)]
 struct Rung {
     tokens: Vec<u64>,
-    /// The loop is told, or about to be.
+    /// Whether the loop was notified, or is about to be.
     told: bool,
 }
 
@@ -132,7 +132,8 @@ impl Loop {
     }
 }
 
-/// One event loop: `wake` is called in the thread of [`WakeThread`], and has to make the loop call `take`.
+/// Registration of an event loop: `wake` is called in the thread of [`WakeThread`], and has to make the
+/// loop call `take`.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct Wakeups {
     inner: Arc<Loop>,
@@ -148,7 +149,7 @@ impl Wakeups {
         Self { inner: Arc::new(inner), birth: thread.birth }
     }
 
-    /// The tokens of all bells that have rung since the last time.
+    /// Takes the tokens of all bells that have rung since the last call.
     fn take(&self) -> Vec<u64> {
         let mut rung = self.inner.rung.lock();
         rung.told = false;
@@ -156,7 +157,7 @@ impl Wakeups {
     }
 }
 
-/// Rings in one event loop, while it is armed.
+/// Notifies one event loop while it is armed.
 pub(crate) struct Bell {
     to: Weak<Loop>,
     token: u64,
@@ -174,20 +175,20 @@ impl Bell {
     }
 }
 
-/// Where a bell hangs.
+/// Source that a bell can be registered at.
 pub(crate) trait Ready: Send + Sync {
     /// Whether there is something to take, or never will be.
     fn is_ready(&self) -> bool;
-    /// Calls `waker` when that may have changed.
+    /// Sets a waker that is called when that may have changed.
     fn listen(&self, waker: Waker);
 }
 
-/// The bells of one source: the last one that was hung rings.
+/// The bell of one source: the last one registered is used.
 #[derive(Default)]
 pub(crate) struct Door(Mutex<Option<Arc<Bell>>>);
 
 impl Door {
-    /// Hangs a bell that rings in that loop with that token.
+    /// Registers a bell that notifies that loop with that token.
     pub(crate) fn bind(
         &self,
         py: Python<'_>,
@@ -204,12 +205,13 @@ impl Door {
         Ok(())
     }
 
-    /// From now on the bell rings, once. Or at once there is something to take: then it does not.
+    /// Arms the bell for one notification. Returns true, without arming it, if the source is ready
+    /// already.
     pub(crate) fn arm(&self, source: &dyn Ready) -> bool {
         let bell = self.0.lock().clone();
         let Some(bell) = bell else { return source.is_ready() };
         bell.armed.store(true, Ordering::SeqCst);
-        // Armed before the look: what comes after it rings.
+        // Armed before the check: a change after it rings the bell.
         let ready = source.is_ready();
         if ready {
             bell.armed.store(false, Ordering::SeqCst);
@@ -217,7 +219,7 @@ impl Door {
         ready
     }
 
-    /// It rings no more, until it is armed again.
+    /// Disarms the bell.
     pub(crate) fn disarm(&self) {
         if let Some(bell) = &*self.0.lock() {
             bell.armed.store(false, Ordering::SeqCst);
@@ -225,7 +227,7 @@ impl Door {
     }
 }
 
-/// A flag that somebody else sets once.
+/// A flag that another thread sets once.
 #[derive(Default)]
 pub(crate) struct Flag {
     set: AtomicBool,
@@ -247,7 +249,7 @@ impl Ready for Flag {
     }
 
     fn listen(&self, waker: Waker) {
-        // One loop waits for it.
+        // Only one loop waits for it.
         let _ = self.waker.set(waker);
     }
 }

@@ -1,4 +1,4 @@
-//! `ZBytes`: a payload as a read-only buffer, and how payloads come out of Python objects.
+//! `ZBytes`: a payload as a read-only buffer, and conversion of Python objects to payloads.
 
 use crate::errors;
 use bytes::Bytes;
@@ -12,25 +12,26 @@ use pyo3::{
     types::{PyByteArray, PyBytes, PyMemoryView, PySlice, PyString, PyType},
 };
 
-/// From this size on a `bytes` object is kept alive instead of being copied.
+/// Size from which on a `bytes` object is kept alive instead of being copied.
 ///
-/// Giving it back takes the interpreter or, without it, a list that the next call empties; that costs
+/// Releasing it needs the interpreter lock or, without it, a list that the next call empties; that costs
 /// more than copying a small one.
 const SHARE_FROM: usize = 8 * 1024;
 
 /// Bytes: a payload or an attachment.
 ///
 /// A read-only buffer, so that `memoryview(z)`, `numpy.frombuffer(z, ...)` and `pyarrow.py_buffer(z)`
-/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8) or of nothing.
+/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8), or empty.
 /// Equal to and hashed like the `bytes` of the same content; slices share its memory.
 ///
 /// Raises:
-///     TypeError: The argument is neither.
+///     TypeError: The argument is neither a buffer nor text.
 #[pyclass(name = "ZBytes", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct PyZBytes(pub(crate) Bytes);
 
-/// The bytes of a payload: a `ZBytes` and large `bytes` are shared, everything else is copied once.
+/// Extracts the bytes of a payload: a `ZBytes` and large `bytes` are shared, everything else is copied
+/// once.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(text) = obj.cast::<PyString>() {
         return Ok(Bytes::copy_from_slice(text.to_str()?.as_bytes()));
@@ -38,12 +39,12 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     of_buffer(obj)?.ok_or_else(|| errors::wrong_type("bytes, a buffer, a str or ZBytes", obj))
 }
 
-/// As [`extract`], for what may be left out.
+/// As [`extract`], for optional arguments.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
     obj.filter(|obj| !obj.is_none()).map(extract).transpose()
 }
 
-/// The bytes of a buffer; `None` where the object is none.
+/// Bytes of a buffer; `None` if the object is not one.
 pub(crate) fn of_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     if let Ok(bytes) = obj.cast::<PyBytes>() {
         if bytes.as_bytes().len() < SHARE_FROM {
@@ -59,7 +60,7 @@ pub(crate) fn of_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     }
     let buffer = match PyUntypedBuffer::get(obj) {
         Ok(buffer) if buffer.is_c_contiguous() => buffer,
-        // Without dimensions, or with strides: Python knows how to walk them, and rarely has to.
+        // Without dimensions, or with strides: rare, and left to Python.
         _ => {
             return match PyMemoryView::from(obj) {
                 Ok(view) => of_buffer(&view.call_method0("tobytes")?),
@@ -72,8 +73,8 @@ pub(crate) fn of_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
         return Ok(Some(Bytes::new()));
     }
     #[allow(unsafe_code, reason = "the buffer protocol hands out a pointer")]
-    // SAFETY: a C-contiguous exporter keeps `len_bytes` readable bytes at `buf_ptr` while the buffer is held.
-    // Writing to them meanwhile, from a thread without the lock, is the race of whoever does it.
+    // SAFETY: a C-contiguous exporter keeps `len_bytes` readable bytes at `buf_ptr` while the buffer is
+    // held. A thread that writes to them meanwhile without the lock causes a race of its own.
     let bytes = unsafe { core::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) };
     Ok(Some(Bytes::copy_from_slice(bytes)))
 }
@@ -105,7 +106,7 @@ impl PyZBytes {
         self.text(py)
     }
 
-    /// The content as memory that is shared with the process that sent it: always None, there is none yet.
+    /// Payload in shared memory: not supported, always None.
     fn as_shm(&self, py: Python<'_>) -> Py<PyAny> {
         py.None()
     }
@@ -179,8 +180,8 @@ impl PyZBytes {
         Ok(PyMemoryView::from(slf.as_any())?.try_iter()?.into_any())
     }
 
-    /// What `memoryview` does, under the name by which `collections.abc.Buffer` knows a buffer; an
-    /// interpreter before 3.12 does not add it by itself.
+    /// Implements `memoryview` under the name by which `collections.abc.Buffer` recognises a buffer;
+    /// interpreters before 3.12 do not add it automatically.
     fn __buffer__<'py>(slf: &Bound<'py, Self>, flags: c_int) -> PyResult<Bound<'py, PyMemoryView>> {
         if flags & ffi::PyBUF_WRITABLE != 0 {
             return Err(errors::read_only());

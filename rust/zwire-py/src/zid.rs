@@ -7,9 +7,9 @@ use pyo3::{
 };
 use zwire_proto::zenoh::ZenohId;
 
-/// The id of a node: a number of up to 128 bits, written in lower-case hexadecimal without leading zeros.
+/// Id of a node: a number of up to 128 bits, written in lower-case hexadecimal without leading zeros.
 ///
-/// `bytes(zid)` gives all 16 bytes, the lowest first.
+/// `bytes(zid)` returns all 16 bytes, the lowest first.
 ///
 /// Raises:
 ///     InvalidValue: The text is no id.

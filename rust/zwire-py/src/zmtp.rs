@@ -1,4 +1,4 @@
-//! `zwire.zmtp`: sockets of ZeroMQ.
+//! `zwire.zmtp`: ZeroMQ sockets.
 
 use crate::{
     arrow::ArrowBatch,
@@ -29,66 +29,67 @@ use zwire_proto::zmtp::{
     wire::SocketType,
 };
 
-/// Longest message that is sent without giving the interpreter away: copying it takes a few microseconds.
+/// Longest message that is sent without releasing the interpreter lock: copying it takes a few
+/// microseconds.
 const QUICK: usize = 16 * 1024;
 
-/// How long the exit of the interpreter waits for messages of a socket that nobody has closed.
+/// Time for which the exit of the interpreter waits for messages of a socket that was left open.
 const EXIT_LINGER: Duration = Duration::from_secs(1);
 
 /// Sockets that the exit of the interpreter has to close.
 static OPEN: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 
-/// Closes what the program has left open.
+/// Closes sockets that the program has left open.
 pub(crate) fn close_all(py: Python<'_>) {
     let open: Vec<Weak<Socket>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
         for socket in open.iter().filter_map(Weak::upgrade) {
-            // In a forked child there is nothing of ours to close.
+            // In a forked child this does nothing.
             let _ = socket.close(Some(EXIT_LINGER), &mut || false);
         }
     });
 }
 
-/// Something that has happened to the connections of a socket.
+/// Event of a connection of a socket.
 ///
-/// ``type`` is ``CONNECTED``, ``DISCONNECTED``, ``FAILED``, ``IDENTITY_TAKEN`` or ``HANDED_OVER``. ``reason``
-/// is one word where a connection ended or did not come about, and ``error`` says it in full.
+/// ``type`` is ``CONNECTED``, ``DISCONNECTED``, ``FAILED``, ``IDENTITY_TAKEN`` or ``HANDED_OVER``. If a
+/// connection ended or failed, ``reason`` is a short name of the cause, and ``error`` describes it.
 #[pyclass(name = "ZmtpEvent", module = "zwire._zwire", frozen)]
 pub(crate) struct PyEvent(Event);
 
 #[pymethods]
 impl PyEvent {
-    /// What has happened.
+    /// Kind of the event.
     #[getter]
     fn r#type(&self) -> &'static str {
         self.0.kind.name()
     }
 
-    /// As it was bound or connected to.
+    /// Endpoint as it was bound or connected to.
     #[getter]
     fn endpoint(&self) -> &str {
         &self.0.endpoint
     }
 
-    /// The address of the peer, where there was a connection.
+    /// Address of the peer, if there was a connection.
     #[getter]
     fn remote(&self) -> Option<String> {
         self.0.remote.map(|address| address.to_string())
     }
 
-    /// The identity of the peer.
+    /// Identity of the peer.
     #[getter]
     fn identity<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.identity)
     }
 
-    /// Why, in a word.
+    /// Short name of the cause.
     #[getter]
     fn reason(&self) -> Option<&'static str> {
         self.why().map(errors::close_word)
     }
 
-    /// Why, as an exception that could be raised.
+    /// Cause, as an exception that could be raised.
     #[getter]
     fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.why().map(|reason| errors::close_reason(py, &self.0.endpoint, reason))
@@ -109,7 +110,7 @@ impl PyEvent {
     }
 }
 
-/// What `zwire.zmtp.Dealer`, `Router`, `Pub` and `Sub` are made of.
+/// Base of `zwire.zmtp.Dealer`, `Router`, `Pub` and `Sub`.
 #[pyclass(name = "ZmtpSocket", module = "zwire._zwire", frozen, subclass, weakref)]
 pub(crate) struct PySocket {
     pub(crate) socket: Arc<Socket>,
@@ -117,12 +118,12 @@ pub(crate) struct PySocket {
     linger: Option<Duration>,
 }
 
-/// One frame: anything that is a buffer, or text.
+/// Converts a frame: any buffer, or text.
 fn frame(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     zbytes::extract(obj)
 }
 
-/// One message: a frame, or a list or tuple of frames.
+/// Converts a message: a frame, or a list or tuple of frames.
 fn message(py: Python<'_>, head: &[Bytes], obj: &Bound<'_, PyAny>) -> PyResult<Message> {
     let mut frames = head.to_vec();
     if let Ok(list) = obj.cast::<PyList>() {
@@ -151,7 +152,7 @@ fn head(head: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Bytes>> {
 }
 
 impl PySocket {
-    /// Runs what may wait, without the interpreter.
+    /// Runs an operation that may wait, without the interpreter lock.
     fn run<R: Send>(
         &self,
         py: Python<'_>,
@@ -183,7 +184,7 @@ impl PySocket {
 
     fn next(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Received, RecvError>> {
         self.receives(py)?;
-        // What is there is taken without giving the interpreter away.
+        // A waiting message is taken without releasing the interpreter lock.
         match self.socket.inbox().try_recv() {
             Ok(Some(received)) => return Ok(Ok(received)),
             Ok(None) if timeout == Some(Duration::ZERO) => {
@@ -199,7 +200,7 @@ impl PySocket {
         Ok(result)
     }
 
-    /// Nothing ever comes to a publisher, and waiting for it would have no end.
+    /// Refuses to receive on a PUB, which would wait for ever.
     fn receives(&self, py: Python<'_>) -> PyResult<()> {
         if self.kind == SocketType::Pub {
             return Err(errors::usage(py, "a PUB does not receive"));
@@ -207,7 +208,7 @@ impl PySocket {
         self.look(py)
     }
 
-    /// Fails in a forked child; what has come before the end can still be taken.
+    /// Fails in a forked child; messages received before the end can still be taken.
     fn look(&self, py: Python<'_>) -> PyResult<()> {
         self.socket.look().map_err(|error| errors::socket(py, &error))
     }
@@ -229,18 +230,19 @@ impl PySocket {
         Ok(Self { socket, kind, linger })
     }
 
-    /// Listens on ``tcp://host:port``; ``*`` is every address, and ``*`` or 0 a free port.
+    /// Listens on ``tcp://host:port``; ``*`` stands for all addresses, and ``*`` or 0 for a free port.
     ///
     /// Returns the endpoint with the port that was chosen.
     fn bind(&self, py: Python<'_>, endpoint: &str) -> PyResult<String> {
         self.run(py, |socket, _| socket.bind(endpoint))
     }
 
-    /// Connects to ``tcp://host:port``, now and whenever the connection is lost; returns the endpoint.
+    /// Connects to ``tcp://host:port``, and reconnects whenever the connection is lost; returns the
+    /// endpoint.
     ///
     /// With ``wait`` in seconds, waits for the connection. Raises ``AuthenticationError`` or another
-    /// ``HandshakeError`` at once when the peer does not let us in, ``ConnectError`` when it is not there in
-    /// time. The endpoint stays connected to nevertheless; ``disconnect`` takes it back.
+    /// ``HandshakeError`` at once if the peer refuses the connection, ``ConnectError`` if it does not
+    /// answer in time. The endpoint is kept in both cases; ``disconnect`` removes it.
     #[pyo3(signature = (endpoint, *, wait=None))]
     fn connect(&self, py: Python<'_>, endpoint: String, wait: Option<f64>) -> PyResult<String> {
         let wait = seconds(wait)?;
@@ -248,21 +250,22 @@ impl PySocket {
         Ok(endpoint)
     }
 
-    /// Takes a ``bind`` back; its connections are closed.
+    /// Reverts a ``bind``; its connections are closed.
     fn unbind(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
         self.run(py, |socket, _| socket.release(endpoint))
     }
 
-    /// Takes a ``connect`` back; its connection is closed, what waits for it is dropped.
+    /// Reverts a ``connect``; its connection is closed, and messages waiting for it are dropped.
     fn disconnect(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
         self.run(py, |socket, _| socket.release(endpoint))
     }
 
     /// Sends a message: one frame, or a list or tuple of frames; bytes, other buffers, or text as UTF-8.
     ///
-    /// ``timeout`` is how long it may wait for room, in seconds: None for as long as it takes, 0 for not at
-    /// all. Raises ``QueueFull`` with 0, ``TimedOut`` later, ``AuthenticationError`` or another
-    /// ``HandshakeError`` where nobody lets us in. A PUB never waits, nor does a ROUTER without ``mandatory``.
+    /// ``timeout`` limits the wait for room, in seconds: None waits without limit, 0 does not wait.
+    /// Raises ``QueueFull`` with 0, ``TimedOut`` otherwise, ``AuthenticationError`` or another
+    /// ``HandshakeError`` if all peers refuse the connection. A PUB never waits, nor does a ROUTER
+    /// without ``mandatory``.
     #[pyo3(signature = (frames, timeout=None))]
     fn send(&self, py: Python<'_>, frames: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let message = message(py, &[], frames)?;
@@ -279,12 +282,12 @@ impl PySocket {
         }
     }
 
-    /// Sends many messages, with one lock and one system call for many of them; returns how many.
+    /// Sends many messages, with one lock and one system call for many of them; returns their number.
     ///
-    /// ``messages`` is an iterable of messages, or an Arrow array of binary (each a message of one frame) or
-    /// of list<binary>. ``head`` is one frame or several that come first in each: the identity at a ROUTER, a
-    /// topic at a PUB. ``timeout`` is for each message that has to wait; the exception then has ``sent``, how
-    /// many went before it.
+    /// ``messages`` is an iterable of messages, or an Arrow array of binary (each a message of one frame)
+    /// or of list<binary>. ``head`` is one frame or several that come first in each: the identity at a
+    /// ROUTER, a topic at a PUB. ``timeout`` applies to each message that has to wait; the exception then
+    /// has ``sent``, the number of messages sent before it.
     #[pyo3(signature = (messages, timeout=None, *, head=None))]
     fn send_many(
         &self,
@@ -314,10 +317,11 @@ impl PySocket {
         }
     }
 
-    /// The next message, waited for, as a list of frames; at a ROUTER the identity of the sender is the first.
+    /// Waits for the next message, and returns a list of frames; at a ROUTER the identity of the sender
+    /// is the first.
     ///
-    /// With a timeout in seconds, ``TimedOut`` when it is over. Frames are ``bytes``, or with ``copy=False``
-    /// ``ZBytes``, which are read where they were received.
+    /// Raises ``TimedOut`` after ``timeout`` seconds, if given. Frames are ``bytes``, or with
+    /// ``copy=False`` ``ZBytes``, which refer to the receive buffer.
     #[pyo3(signature = (timeout=None, *, copy=true))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>, copy: bool) -> PyResult<Py<PyAny>> {
         match self.next(py, seconds(timeout)?)? {
@@ -326,7 +330,8 @@ impl PySocket {
         }
     }
 
-    /// Up to ``max_items`` messages in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to ``max_items`` messages at once; waits for the first one only, and returns an empty
+    /// list at the timeout.
     #[pyo3(signature = (max_items, timeout=None, *, copy=true))]
     fn recv_many(
         &self,
@@ -346,7 +351,7 @@ impl PySocket {
         core::iter::once(first).chain(rest).map(|received| self.list(py, received, copy)).collect()
     }
 
-    /// Up to ``max_rows`` messages as an Arrow record batch, without a Python object for each.
+    /// Takes up to ``max_rows`` messages as an Arrow record batch, without a Python object for each.
     ///
     /// Columns: ``frames``, a list<binary>; at a ROUTER ``identity`` before it. Waits for the first message
     /// only; at the timeout the batch is empty. A batch holds about 8 MiB at most, and a frame of 256 KiB or
@@ -358,28 +363,29 @@ impl PySocket {
         zmtp_arrow::recv_batch(py, &self.socket, router, max_rows, timeout)
     }
 
-    /// Asks for messages whose first frame begins so; twice has to be taken back twice.
+    /// Subscribes to messages with a first frame that begins with ``prefix``; two subscriptions have to be
+    /// cancelled twice.
     fn subscribe(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<()> {
         let prefix = frame(prefix)?;
         self.run(py, |socket, _| socket.subscribe(&prefix))
     }
 
-    /// Takes one subscription back; whether there was one.
+    /// Cancels one subscription; returns whether it existed.
     fn unsubscribe(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<bool> {
         let prefix = frame(prefix)?;
         self.run(py, |socket, _| socket.cancel(&prefix))
     }
 
-    /// What has happened to connections since the last call, oldest first.
+    /// Connection events since the last call, oldest first.
     ///
-    /// With a timeout in seconds, waits that long for something to happen. A thousand events are kept.
+    /// With a timeout in seconds, waits at most that long for an event. A thousand events are kept.
     #[pyo3(signature = (timeout=None))]
     fn events(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<PyEvent>> {
         self.look(py)?;
         let queue = self.socket.events();
         if let Some(timeout) = seconds(timeout)? {
             let mut interrupt = Interrupt::default();
-            // A timeout and an end both mean that there is nothing more.
+            // A timeout and the end of the socket both mean that there is nothing more.
             let _ = py.detach(|| queue.wait_readable(Some(timeout), &mut || interrupt.check()));
             interrupt.raise()?;
         }
@@ -394,37 +400,37 @@ impl PySocket {
         Ok(self.socket.stats())
     }
 
-    /// How many connections are up.
+    /// Number of open connections.
     #[getter]
     fn connected(&self, py: Python<'_>) -> PyResult<usize> {
         self.look(py)?;
         Ok(self.socket.connected())
     }
 
-    /// Where it listens.
+    /// Endpoints that the socket listens on.
     #[getter]
     fn endpoints(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.look(py)?;
         Ok(self.socket.endpoints())
     }
 
-    /// The identities of the peers of a ROUTER.
+    /// Identities of the connected peers of a ROUTER.
     fn identities<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         self.look(py)?;
         Ok(self.socket.identities().iter().map(|identity| PyBytes::new(py, identity)).collect())
     }
 
-    /// Takes no more messages, waits until those that wait are written, and closes all connections.
+    /// Stops accepting messages, waits until queued messages are written, and closes all connections.
     ///
-    /// ``linger`` is how long it may wait, in seconds; the default is that of the socket. What has come can
-    /// still be received. A second time does nothing.
+    /// ``linger`` limits the wait, in seconds; the default is that of the socket. Messages received
+    /// before can still be taken. A second call does nothing.
     #[pyo3(signature = (linger=None))]
     fn close(&self, py: Python<'_>, linger: Option<f64>) -> PyResult<()> {
         let linger = seconds(linger)?.or(self.linger);
         self.run(py, |socket, interrupted| socket.close(linger, interrupted))
     }
 
-    /// Whether it is closed.
+    /// Whether the socket is closed.
     #[getter]
     fn closed(&self, py: Python<'_>) -> PyResult<bool> {
         self.look(py)?;

@@ -1,4 +1,4 @@
-//! Keyword arguments of sockets as options of the engine.
+//! Conversion of keyword arguments of sockets to options of the engine.
 
 use crate::{errors, zbytes};
 use bytes::Bytes;
@@ -15,17 +15,17 @@ use zwire_proto::zmtp::{
     wire::{Metadata, Property, SocketType},
 };
 
-/// A dictionary that says which option was wrong.
+/// Dictionary of options; errors name the option.
 struct Options<'a, 'py>(&'a Bound<'py, PyDict>);
 
 impl<'py> Options<'_, 'py> {
-    /// The value, unless it is missing or None.
+    /// The value of an option, unless it is missing or None.
     fn get(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
 
     fn wrong(&self, name: &str, problem: &str) -> PyErr {
-        // Users name both directions at once.
+        // Error texts use the name without direction, because users set both directions at once.
         let both = name.strip_prefix("send_").or_else(|| name.strip_prefix("receive_"));
         errors::option(self.0.py(), both.unwrap_or(name), problem)
     }
@@ -55,7 +55,7 @@ impl<'py> Options<'_, 'py> {
             .map_err(|_| self.wrong(name, &format!("expected {wanted}, not {seconds}")))
     }
 
-    /// Of a CURVE key: 32 bytes, or Z85.
+    /// Reads a CURVE key: 32 bytes, or Z85.
     fn key(&self, name: &str) -> PyResult<Option<[u8; 32]>> {
         let Some(value) = self.get(name)? else { return Ok(None) };
         let raw = zbytes::extract(&value)?;
@@ -64,7 +64,7 @@ impl<'py> Options<'_, 'py> {
     }
 }
 
-/// The options, and how long closing waits.
+/// Extracts the options, and the time limit for closing.
 pub(crate) fn extract(
     py: Python<'_>,
     socket_type: SocketType,
@@ -147,7 +147,7 @@ pub(crate) fn extract(
     Ok((to, linger))
 }
 
-/// Random parts are made anew for each connection.
+/// Security settings. Random parts are made anew for each connection.
 fn security(from: &Options<'_, '_>) -> PyResult<Security> {
     let server_key = from.key("server_key")?;
     let secret = from.key("secret_key")?;
@@ -192,11 +192,11 @@ fn security(from: &Options<'_, '_>) -> PyResult<Security> {
     })
 }
 
-/// Asks a callable: `(mechanism, address, credentials)`; True or the name of the user lets the peer in, an
-/// int is a status of ZAP.
+/// Wraps a callable as authenticator: it gets `(mechanism, address, credentials)`; True or the name of
+/// the user accepts the peer, an int is a ZAP status code.
 fn authenticator(callable: Py<PyAny>) -> zwire_engine::zmtp::Authenticator {
     Arc::new(move |remote: SocketAddr, request: &AuthRequest| {
-        // Without an interpreter nobody can say yes.
+        // Without an interpreter the callable cannot be asked, so the peer is refused.
         let verdict = Python::try_attach(|py| {
             ask(py, &callable, remote, request).unwrap_or_else(|error| {
                 error.write_unraisable(py, Some(callable.bind(py)));

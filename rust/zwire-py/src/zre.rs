@@ -29,19 +29,19 @@ use zwire_proto::zre::{
 /// Nodes that the exit of the interpreter has to stop.
 static OPEN: Mutex<Vec<Weak<Engine>>> = Mutex::new(Vec::new());
 
-/// Stops what the program has left running.
+/// Stops nodes that the program has left running.
 pub(crate) fn stop_all(py: Python<'_>) {
     let open: Vec<Weak<Engine>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
-        // All say goodbye at once, and are waited for together.
+        // All nodes begin to stop at once, and are then waited for together.
         let open: Vec<Arc<Engine>> = open.iter().filter_map(Weak::upgrade).collect();
         open.iter().for_each(|node| drop(node.begin_stop()));
-        // In a forked child there is nothing of ours to stop.
+        // In a forked child this does nothing.
         open.iter().for_each(|node| drop(node.stop(Duration::ZERO, &mut || false)));
     });
 }
 
-/// What a node is made of; `zwire.zre.Node` is its public face.
+/// Implementation of a node; `zwire.zre.Node` is its public class.
 #[pyclass(module = "zwire._zwire", name = "ZreNode", frozen, subclass, weakref)]
 pub(crate) struct Node {
     engine: Arc<Engine>,
@@ -49,10 +49,10 @@ pub(crate) struct Node {
     callback: bool,
 }
 
-/// Messages that are taken from an iterable before the interpreter is given away to send them.
+/// Messages that are taken from an iterable before the interpreter lock is released to send them.
 const SEND_CHUNK: usize = 1024;
 
-/// What became of a message, as a member of the enumeration in Python.
+/// Converts a delivery to a member of the Python enumeration.
 fn outcome(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
     static MEMBERS: Once<[Py<PyAny>; 4]> = Once::new();
     let members = MEMBERS.get(|| {
@@ -70,13 +70,13 @@ fn outcome(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
     Ok(member.clone_ref(py))
 }
 
-/// What became of a message for a group.
+/// Outcome of a message to a group.
 #[pyclass(module = "zwire.zre", frozen)]
 pub(crate) struct Shouted(zwire_proto::zre::node::Shouted);
 
 #[pymethods]
 impl Shouted {
-    /// Each member of the group, by UUID, and what became of its copy.
+    /// Members of the group by UUID, each with the outcome of its copy.
     #[getter]
     fn peers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -86,25 +86,26 @@ impl Shouted {
         Ok(dict)
     }
 
-    /// Members that it is on its way to.
+    /// Number of queued copies.
     #[getter]
     fn queued(&self) -> usize {
         self.0.count(Delivery::Queued)
     }
 
-    /// Members for which too many messages wait: theirs is lost.
+    /// Number of copies lost because the queue of the member was full.
     #[getter]
     fn full(&self) -> usize {
         self.0.count(Delivery::Full)
     }
 
-    /// Members whose connection failed.
+    /// Number of copies lost because the connection to the member failed.
     #[getter]
     fn not_responding(&self) -> usize {
         self.0.count(Delivery::NotResponding)
     }
 
-    /// Members whose generation has one frame per message.
+    /// Number of copies not sent because the protocol generation of the member allows one frame per
+    /// message only.
     #[getter]
     fn refused(&self) -> usize {
         self.0.count(Delivery::Refused)
@@ -117,11 +118,11 @@ impl Shouted {
     }
 }
 
-/// A UUID: 32 hexadecimal digits, with or without dashes, or a `uuid.UUID`.
+/// Parses a UUID: 32 hexadecimal digits, with or without dashes, or a `uuid.UUID`.
 pub(crate) fn uuid(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let text: String = match value.cast::<PyString>() {
         Ok(text) => text.extract()?,
-        // A `uuid.UUID`; what else has no digits is told so.
+        // A `uuid.UUID`; objects without `hex` are an error.
         Err(_) => match value.getattr("hex").and_then(|hex| hex.extract()) {
             Ok(hex) => hex,
             Err(_) => return Err(errors::wrong_type("a UUID as text or uuid.UUID", value)),
@@ -130,7 +131,7 @@ pub(crate) fn uuid(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     text.replace('-', "").parse().map_err(|_| errors::invalid(py, format!("{text:?} is no UUID")))
 }
 
-/// Frames of a message: bytes-like, text, or a sequence of them.
+/// Extracts the frames of a message: bytes-like, text, or a sequence of them.
 pub(crate) fn frames(value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
     if let Some(frame) = frame(value)? {
         return Ok(vec![frame]);
@@ -145,7 +146,7 @@ pub(crate) fn frames(value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
     parts.map(one).collect()
 }
 
-/// One frame, if it is one.
+/// Extracts a single frame; `None` if the object is not one.
 fn frame(value: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes())));
@@ -165,7 +166,7 @@ impl Node {
         result.map_err(|error| errors::engine(py, &error))
     }
 
-    /// Something of the machine; nothing before the start and after the end.
+    /// Reads from the machine; the default value before the start and after the end.
     fn look<R: Send + Default>(&self, py: Python<'_>, f: impl FnOnce(&Machine) -> R + Send) -> PyResult<R> {
         match py.detach(|| self.engine.look(f)) {
             Ok(found) => Ok(found),
@@ -174,7 +175,7 @@ impl Node {
         }
     }
 
-    /// Where events wait: for a thread of ours that takes them.
+    /// Queue of events, for a thread of this module that takes them.
     pub(crate) fn queue(&self, py: Python<'_>) -> PyResult<Arc<Queue<NodeEvent>>> {
         self.channel(py)?;
         Ok(self.engine.events().clone())
@@ -190,7 +191,7 @@ impl Node {
 
 #[pymethods]
 impl Node {
-    /// `settings` are those of `zwire.zre.Config`, by name.
+    /// Makes a node; `settings` are those of `zwire.zre.Config`, by name.
     #[new]
     #[pyo3(signature = (settings, callback=None))]
     fn new(py: Python<'_>, settings: &Bound<'_, PyDict>, callback: Option<Py<PyAny>>) -> PyResult<Self> {
@@ -215,44 +216,44 @@ impl Node {
         Ok(Self { engine, handler, callback: has_callback })
     }
 
-    /// Opens the mailbox, says HELLO to everybody, and is found from now on.
+    /// Opens the mailbox, greets all peers with HELLO, and starts discovery.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, |engine, _| engine.start())
     }
 
-    /// Leaves the network and ends. What is queued for peers may go out for `linger` seconds; then they
-    /// hear a goodbye. The last event is STOP. A second time does nothing.
+    /// Leaves the network and stops. Queued messages may be sent for `linger` seconds; then peers are
+    /// told that the node leaves. The last event is STOP. A second call does nothing.
     #[pyo3(signature = (linger=1.0))]
     fn stop(&self, py: Python<'_>, linger: f64) -> PyResult<()> {
         let linger = seconds(Some(linger))?.unwrap_or_default();
         self.run(py, |engine, interrupted| engine.stop(linger, interrupted))
     }
 
-    /// The UUID: 32 upper-case hexadecimal digits.
+    /// UUID of the node: 32 upper-case hexadecimal digits.
     #[getter]
     fn uuid(&self) -> String {
         self.engine.uuid().to_string()
     }
 
-    /// The name.
+    /// Name of the node.
     #[getter]
     fn name(&self) -> String {
         self.engine.name().as_str().to_owned()
     }
 
-    /// Where it listens, as peers are told; None while it does not run.
+    /// Endpoint of the mailbox, as sent to peers; None while the node does not run.
     #[getter]
     fn endpoint(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.look(py, |machine| Some(String::from_utf8_lossy(&machine.endpoint()).into_owned()))
     }
 
-    /// Whether it has started and not stopped.
+    /// Whether the node has started and not stopped.
     #[getter]
     fn running(&self) -> bool {
         self.engine.is_running()
     }
 
-    /// One more header of the HELLO, before the start.
+    /// Adds a header to the HELLO; before the start only.
     fn set_header(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<()> {
         self.run(py, |engine, _| engine.set_header(name, value))
     }
@@ -267,18 +268,18 @@ impl Node {
         self.run(py, |engine, _| engine.leave(group))
     }
 
-    /// Sends a message to one peer, and tells what became of it.
+    /// Sends a message to one peer, and returns the outcome.
     ///
     /// Args:
-    ///     peer: Its UUID.
+    ///     peer: UUID of the peer.
     ///     content: One frame, or several.
-    ///     patience: How many seconds it may wait for room when as many messages as may wait for the peer
-    ///         do; by default it never waits.
+    ///     patience: How many seconds to wait for room when the queue of the peer is full; by default the
+    ///         call never waits.
     ///
     /// Raises:
-    ///     UnknownPeer: It is not there.
+    ///     UnknownPeer: The peer is not connected.
     ///     InvalidValue: No frame at all, or more than a message may have.
-    ///     UsageError: The node does not run.
+    ///     UsageError: The node is not running.
     #[pyo3(signature = (peer, content, *, patience=0.0))]
     fn whisper(
         &self,
@@ -294,20 +295,19 @@ impl Node {
         outcome(py, delivery)
     }
 
-    /// Sends a message to each peer in a group, and tells what became of each copy.
+    /// Sends a message to each peer in a group, and returns the outcome of each copy.
     ///
     /// This node need not be in the group, and gets no copy.
     ///
     /// Args:
-    ///     group: Its name.
+    ///     group: Name of the group.
     ///     content: One frame, or several.
-    ///     patience: How many seconds it may wait for room when as many messages as may wait for a peer do;
-    ///         by default it never waits.
+    ///     patience: How many seconds to wait for room when the queue of a peer is full; by default the call
+    ///         never waits.
     ///
     /// Raises:
-    ///     InvalidValue: A name that peers could not be told, no frame at all, or more than a message may
-    ///         have.
-    ///     UsageError: The node does not run.
+    ///     InvalidValue: An invalid group name, no frame at all, or more frames than a message may have.
+    ///     UsageError: The node is not running.
     #[pyo3(signature = (group, content, *, patience=0.0))]
     fn shout(
         &self,
@@ -359,40 +359,40 @@ impl Node {
         Ok(total)
     }
 
-    /// The UUIDs of peers that are there.
+    /// UUIDs of the connected peers.
     fn peers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.look(py, |machine| machine.peers().map(|peer| peer.to_string()).collect())
     }
 
-    /// The UUIDs of peers that are in a group.
+    /// UUIDs of the peers in a group.
     fn peers_by_group(&self, py: Python<'_>, group: &str) -> PyResult<Vec<String>> {
         self.look(py, |machine| machine.peers_of(group).map(|peer| peer.to_string()).collect())
     }
 
-    /// The groups that this node is in.
+    /// Groups that this node is in.
     fn own_groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let groups = self.run(py, |engine, _| engine.own_groups())?;
         Ok(groups.iter().map(|group| group.as_str().to_owned()).collect())
     }
 
-    /// The groups that peers are in.
+    /// Groups that peers are in.
     fn peer_groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.look(py, |machine| machine.peer_groups().iter().map(|g| g.as_str().to_owned()).collect())
     }
 
-    /// Where a peer listens, as its HELLO says; None if it is not there.
+    /// Endpoint of a peer, from its HELLO; None if the peer is not connected.
     fn peer_address(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         let peer = uuid(py, peer)?;
         self.look(py, |machine| machine.peer_address(&peer).map(|text| text.as_str().to_owned()))
     }
 
-    /// The name of a peer; None if it is not there.
+    /// Name of a peer; None if it is not connected.
     fn peer_name(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         let peer = uuid(py, peer)?;
         self.look(py, |machine| machine.peer_name(&peer).map(|text| text.as_str().to_owned()))
     }
 
-    /// The headers of a peer; empty if it is not there.
+    /// Headers of a peer; empty if it is not connected.
     fn peer_headers<'py>(&self, py: Python<'py>, peer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let peer = uuid(py, peer)?;
         let headers = self.look(py, |machine| machine.peer_headers(&peer).unwrap_or_default().to_vec())?;
@@ -403,7 +403,7 @@ impl Node {
         Ok(dict)
     }
 
-    /// One header of a peer; None if it has none of that name, or is not there.
+    /// A header of a peer; None if it has none of that name, or is not connected.
     fn peer_header(&self, py: Python<'_>, peer: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<String>> {
         let peer = uuid(py, peer)?;
         self.look(py, |machine| {
@@ -413,14 +413,14 @@ impl Node {
         })
     }
 
-    /// What a peer speaks: `20`, `zyre1`, `36` or `43`; None if it is not there.
+    /// Protocol generation of a peer: `20`, `zyre1`, `36` or `43`; None if it is not connected.
     fn peer_generation(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
         let peer = uuid(py, peer)?;
         self.look(py, |machine| machine.peer_generation(&peer).map(zre_settings::generation_name))
     }
 
-    /// Waits until so many peers are there, or in `group`, and gives their UUIDs. Raises `TimedOut` when
-    /// they are not there within `timeout` seconds.
+    /// Waits until at least `n` peers are connected, or in `group`, and returns their UUIDs. Raises
+    /// `TimedOut` after `timeout` seconds.
     #[pyo3(signature = (count, timeout=None, *, group=None))]
     fn wait_for_peers(
         &self,
@@ -435,53 +435,55 @@ impl Node {
         Ok(peers.iter().map(ToString::to_string).collect())
     }
 
-    /// Has `tcp://host:port` as a peer, now and whenever it is not there. The host may be a name. Under
-    /// CURVE the public key of the peer stands behind it: `tcp://host:port|KEY`.
+    /// Keeps a peer at `tcp://host:port`, and reconnects whenever it is gone. The host may be a name.
+    /// Under CURVE the public key of the peer follows: `tcp://host:port|KEY`.
     fn require_peer(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
         let (endpoint, key) = zre_settings::peer(endpoint)
             .ok_or_else(|| errors::invalid(py, zre_settings::WANTED_PEER.to_owned()))?;
         self.run(py, |engine, _| engine.require_peer(&endpoint, key))
     }
 
-    /// Wants to lead a group that it is in. All its members have to know elections, as zyre from 2.0.1 on.
+    /// Contests the leadership of a group that the node is in. All members have to support elections, as
+    /// zyre does from 2.0.1 on.
     fn contest(&self, py: Python<'_>, group: &str) -> PyResult<()> {
         self.run(py, |engine, _| engine.contest(group))
     }
 
-    /// The UUID of the leader of a group, as far as this node knows.
+    /// UUID of the leader of a group, as far as this node knows.
     fn leader(&self, py: Python<'_>, group: &str) -> PyResult<Option<String>> {
         self.look(py, |machine| machine.leader(group).map(|leader| leader.to_string()))
     }
 
-    /// Becomes a hub of gossip at `tcp://host:port`; gives the endpoint that it listens on.
+    /// Starts a gossip hub at `tcp://host:port`; returns the endpoint that it listens on.
     fn gossip_bind(&self, py: Python<'_>, endpoint: &str) -> PyResult<String> {
         self.run(py, |engine, _| engine.gossip_bind(endpoint))
     }
 
-    /// Finds peers by the hub of gossip at `tcp://host:port`.
+    /// Finds peers by the gossip hub at `tcp://host:port`.
     fn gossip_connect(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
         self.run(py, |engine, _| engine.gossip_connect(endpoint))
     }
 
-    /// The next event, or None if there is none right now.
+    /// The next event, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.channel(py)?.try_recv(py)
     }
 
-    /// The next event, waited for. With a timeout in seconds, `TimedOut` when it is over. After STOP,
-    /// `UsageError`.
+    /// Waits for the next event. Raises `TimedOut` after `timeout` seconds, if given, and `UsageError`
+    /// after STOP.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         self.channel(py)?.recv(py, timeout)
     }
 
-    /// Up to `max_items` events in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to `max_items` events at once; waits for the first one only, and returns an empty list at
+    /// the timeout.
     #[pyo3(signature = (max_items, timeout=None))]
     fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
         self.channel(py)?.recv_many(py, max_items, timeout)
     }
 
-    /// Up to `max_rows` events as an Arrow record batch, built without a Python object per event.
+    /// Takes up to `max_rows` events as an Arrow record batch, built without a Python object per event.
     ///
     /// Columns: type, peer, name, address, group, headers (map), content (list of binary), lost, time.
     /// Waits for the first event only; at the timeout the batch is empty.
@@ -497,7 +499,7 @@ impl Node {
         Ok(self.handler.clone_ref(py))
     }
 
-    /// Counters since the start, by name. All rise.
+    /// Counters since the start, by name; none of them falls.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.run(py, |engine, _| engine.stats())?;
         let dict = PyDict::new(py);
@@ -510,11 +512,11 @@ impl Node {
         Ok(dict)
     }
 
-    /// Why it is, or is not, found.
+    /// Diagnosis of discovery: why the node is or is not found.
     ///
-    /// `interfaces`: name, address, prefix, broadcast, used, why (if not used), and of those used: sent,
-    /// failed, error. `beacons_unheard`: why none can be heard, or None. `ignored`: source, reason, count,
-    /// last (seconds since 1970), of the newest 64 kinds.
+    /// `interfaces`: name, address, prefix, broadcast, used, why (if not used), and for used ones: sent,
+    /// failed, error. `beacons_unheard`: the reason why beacons cannot be received, or None. `ignored`:
+    /// source, reason, count, last (seconds since 1970), of the newest 64 kinds.
     fn doctor<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = self.run(py, |engine, _| engine.doctor())?;
         let mut interfaces = Vec::new();
@@ -555,14 +557,14 @@ impl Node {
     }
 }
 
-/// A pair of CURVE keys, public and secret, as Z85 texts of 40 characters. Random, and such that no peer
-/// takes the public one for none (it does not begin with a zero octet).
+/// Makes a pair of CURVE keys, public and secret, as Z85 texts of 40 characters. The public key never
+/// begins with a zero octet, which peers would take for a missing key.
 #[pyfunction]
 pub(crate) fn zre_keypair() -> PyResult<(String, String)> {
     zre_settings::keypair()
 }
 
-/// The 16-bit hash that ZRE/LOG has for nodes and peers.
+/// The 16-bit hash that ZRE/LOG uses for nodes and peers.
 #[pyfunction]
 pub(crate) fn zre_log_hash(text: &str) -> u16 {
     zwire_proto::zre::wire::log_hash(text.as_bytes())

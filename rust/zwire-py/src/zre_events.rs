@@ -1,4 +1,4 @@
-//! Events of a node: one class for each, with what all have in a base class.
+//! Events of a node: one class for each, with the common attributes in a base class.
 
 use crate::handlers::Item;
 use pyo3::{
@@ -8,14 +8,15 @@ use pyo3::{
 use zwire_engine::zre::NodeEvent;
 use zwire_proto::zre::node::EventKind;
 
-/// Something that happened on the network of a node.
+/// Event on the network of a node.
 ///
-/// `type` is the word for it, `peer` who it is about (32 upper-case hexadecimal digits), `name` and
-/// `address` what that peer says about itself, `time` when it was noticed, in seconds since 1970.
+/// `type` is the name of the event, `peer` the UUID of the peer concerned (32 upper-case hexadecimal
+/// digits), `name` and `address` those announced by that peer, `time` when the event was noticed, in
+/// seconds since 1970.
 #[pyclass(module = "zwire.zre", frozen, subclass)]
 pub(crate) struct Event(NodeEvent);
 
-/// The word of an event, as zyre has it.
+/// Name of an event, as in zyre.
 pub(crate) const fn word(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::Enter { .. } => "ENTER",
@@ -32,7 +33,7 @@ pub(crate) const fn word(kind: &EventKind) -> &'static str {
     }
 }
 
-/// The group that an event is about.
+/// Group of an event, if it has one.
 pub(crate) fn group(kind: &EventKind) -> Option<&str> {
     match kind {
         EventKind::Join { group }
@@ -43,7 +44,7 @@ pub(crate) fn group(kind: &EventKind) -> Option<&str> {
     }
 }
 
-/// The frames of a message.
+/// Frames of an event that is a message.
 pub(crate) fn content(kind: &EventKind) -> Option<&[bytes::Bytes]> {
     match kind {
         EventKind::Whisper { content } | EventKind::Shout { content, .. } => Some(content),
@@ -60,26 +61,26 @@ impl Event {
         word(&self.0.event.kind)
     }
 
-    /// The UUID of the peer: 32 upper-case hexadecimal digits. Of STOP, and of a LEADER that is this
-    /// node, its own.
+    /// UUID of the peer: 32 upper-case hexadecimal digits. For STOP, and for a LEADER that is this node,
+    /// its own.
     #[getter]
     fn peer(&self) -> String {
         self.0.event.peer.to_string()
     }
 
-    /// The name of the peer; of peers before 36/ZRE the first six digits of its UUID.
+    /// Name of the peer; for peers before 36/ZRE the first six digits of its UUID.
     #[getter]
     fn name(&self) -> &str {
         &self.0.event.name
     }
 
-    /// Where the peer listens, as it says: `tcp://host:port`.
+    /// Endpoint that the peer announced: `tcp://host:port`.
     #[getter]
     fn address(&self) -> &str {
         &self.0.event.address
     }
 
-    /// When it was noticed, in seconds since 1970.
+    /// Time at which the event was noticed, in seconds since 1970.
     #[getter]
     const fn time(&self) -> f64 {
         self.0.time.as_secs_f64()
@@ -123,19 +124,19 @@ impl Event {
     }
 }
 
-/// A peer is there: its HELLO came. `headers` is what it says about itself.
+/// A peer has connected and sent its HELLO. `headers` are those of the HELLO.
 #[pyclass(module = "zwire.zre", frozen, extends = Event)]
 pub(crate) struct Enter;
 
 #[pymethods]
 impl Enter {
-    /// The headers of its HELLO.
+    /// Headers of the HELLO.
     #[getter]
     fn headers<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         slf.as_super().headers(slf.py())
     }
 
-    /// One of the headers, or `default`.
+    /// A header of the HELLO, or `default`.
     #[pyo3(signature = (name, default=None))]
     fn header(slf: PyRef<'_, Self>, name: &str, default: Option<String>) -> Option<String> {
         match &slf.as_super().0.event.kind {
@@ -158,11 +159,11 @@ macro_rules! plain {
 }
 
 plain! {
-    /// A peer is gone. Comes once for each ENTER.
+    /// A peer is gone. Exactly one for each ENTER.
     Exit,
-    /// A peer gives no sign of life and is asked for one.
+    /// A peer was silent and has been sent a PING.
     Evasive,
-    /// A peer does not answer.
+    /// A peer does not answer its PING.
     Silent,
     /// The node has stopped. The last event.
     Stop,
@@ -176,7 +177,7 @@ macro_rules! grouped {
 
         #[pymethods]
         impl $class {
-            /// The group that it is about.
+            /// Group that the event concerns.
             #[getter]
             fn group(slf: PyRef<'_, Self>) -> String {
                 slf.as_super().of_group().to_owned()
@@ -186,53 +187,53 @@ macro_rules! grouped {
 }
 
 grouped! {
-    /// A peer is in a group now.
+    /// A peer has joined a group.
     Join,
-    /// A peer is not in a group any more.
+    /// A peer has left a group.
     Leave,
-    /// A peer, or this node, leads a group.
+    /// A peer, or this node, has become the leader of a group.
     Leader,
 }
 
-/// A message of a peer for this node.
+/// A message of a peer to this node.
 #[pyclass(module = "zwire.zre", frozen, extends = Event)]
 pub(crate) struct Whisper;
 
 #[pymethods]
 impl Whisper {
-    /// Its frames.
+    /// Frames of the message.
     #[getter]
     fn content<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyList>> {
         slf.as_super().content(slf.py())
     }
 }
 
-/// A message of a peer for a group.
+/// A message of a peer to a group.
 #[pyclass(module = "zwire.zre", frozen, extends = Event)]
 pub(crate) struct Shout;
 
 #[pymethods]
 impl Shout {
-    /// The group that it is for.
+    /// Group that the message was sent to.
     #[getter]
     fn group(slf: PyRef<'_, Self>) -> String {
         slf.as_super().of_group().to_owned()
     }
 
-    /// Its frames.
+    /// Frames of the message.
     #[getter]
     fn content<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyList>> {
         slf.as_super().content(slf.py())
     }
 }
 
-/// Messages of a peer did not arrive. An EXIT follows, and an ENTER when it is there again.
+/// Messages of a peer were lost. An EXIT follows, and an ENTER when the peer is connected again.
 #[pyclass(module = "zwire.zre", frozen, extends = Event)]
 pub(crate) struct MessagesLost;
 
 #[pymethods]
 impl MessagesLost {
-    /// How many; 0 where it cannot be told, because the numbers went back.
+    /// Number of lost messages; 0 if unknown, because the sequence numbers went back.
     #[getter]
     fn lost(slf: PyRef<'_, Self>) -> u16 {
         match slf.as_super().0.event.kind {
@@ -244,7 +245,7 @@ impl MessagesLost {
 
 type Base = PyClassInitializer<Event>;
 
-/// The class of an event, as what makes an object of it.
+/// Constructor for the class of an event.
 fn maker(kind: &EventKind) -> fn(Python<'_>, Base) -> PyResult<Py<PyAny>> {
     macro_rules! make {
         ($class:ident) => {

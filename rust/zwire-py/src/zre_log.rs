@@ -1,4 +1,4 @@
-//! ZRE/LOG in Python: collector, sender, records.
+//! ZRE/LOG in Python: collectors, senders, records.
 
 use crate::{
     errors,
@@ -31,7 +31,7 @@ const EVENTS: [(&str, LogEvent); 7] = [
     ("RECV", LogEvent::RECV),
 ];
 
-/// The word of a number; the number itself where none is defined.
+/// Name of a number; the number itself if it is not defined.
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T, number: u8) -> String {
     let found = words.iter().find(|(_, known)| known == value);
     found.map_or_else(|| number.to_string(), |(word, _)| (*word).to_owned())
@@ -45,7 +45,7 @@ fn of_word<T: Copy>(py: Python<'_>, words: &[(&'static str, T)], word: &str, wha
     })
 }
 
-/// A line of ZRE/LOG.
+/// A ZRE/LOG record.
 #[pyclass(module = "zwire.zre", frozen)]
 pub(crate) struct LogRecord(Record);
 
@@ -57,39 +57,39 @@ impl LogRecord {
         word(&LEVELS, &self.0.log.level, self.0.log.level.0)
     }
 
-    /// `JOIN`, `LEAVE`, `ENTER`, `EXIT`, `SEND`, `RECV`, or nothing for a warning or an error.
+    /// `JOIN`, `LEAVE`, `ENTER`, `EXIT`, `SEND`, `RECV`, or empty for a warning or an error.
     #[getter]
     fn event(&self) -> String {
         word(&EVENTS, &self.0.log.event, self.0.log.event.0)
     }
 
-    /// The hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their
+    /// Hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their
     /// mailbox.
     #[getter]
     const fn node(&self) -> u16 {
         self.0.log.node
     }
 
-    /// The hash of the peer that it is about; 0 where there is none.
+    /// Hash of the peer concerned; 0 if there is none.
     #[getter]
     const fn peer(&self) -> u16 {
         self.0.log.peer
     }
 
-    /// When it was logged, in seconds since 1970. zyre counts whole seconds, others milliseconds; which, is
-    /// told by the size of the number.
+    /// Time of the record, in seconds since 1970. zyre sends whole seconds, other nodes milliseconds; the
+    /// size of the number tells which.
     #[getter]
     const fn time(&self) -> f64 {
         self.0.log.timestamp().as_secs_f64()
     }
 
-    /// The text.
+    /// Text of the record.
     #[getter]
     fn data(&self) -> String {
         String::from_utf8_lossy(&self.0.log.data).into_owned()
     }
 
-    /// Where it came from, `ip:port` of the connection.
+    /// Address of the sender, `ip:port` of the connection.
     #[getter]
     fn sender(&self) -> String {
         self.0.from.to_string()
@@ -107,11 +107,11 @@ impl Item for Record {
     }
 }
 
-/// Collects what nodes log (ZRE/LOG of 20/ZRE). A context manager, and an iterator over records.
+/// Collector of the logs of nodes (ZRE/LOG of 20/ZRE). A context manager, and an iterator over records.
 ///
-/// Give its `endpoint` to a node as `collector`: the node announces it, and every node that knows ZRE/LOG
-/// sends there. When `queue` records wait, or `queue_bytes` of them, the oldest fall out; or the newest, with
-/// `on_overflow="drop_newest"`.
+/// Give its `endpoint` to a node as `collector`: the node announces it, and every node that supports
+/// ZRE/LOG sends its log there. When `queue` records wait, or `queue_bytes` of them, the oldest are
+/// dropped; with `on_overflow="drop_newest"` the newest.
 #[pyclass(module = "zwire.zre", frozen, weakref)]
 pub(crate) struct LogCollector {
     engine: Collector,
@@ -119,7 +119,7 @@ pub(crate) struct LogCollector {
 }
 
 impl LogCollector {
-    /// Where records wait: for a thread of ours that takes them.
+    /// Queue of records, for a thread of this module that takes them.
     pub(crate) fn queue(&self) -> Arc<Queue<Record>> {
         self.engine.records().clone()
     }
@@ -162,41 +162,42 @@ impl LogCollector {
         self.close(py);
     }
 
-    /// Collects no more. What has come can still be taken.
+    /// Stops collecting. Records received before can still be taken.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.engine.close());
     }
 
-    /// Where it listens, as nodes are told.
+    /// Endpoint that nodes are given.
     #[getter]
     fn endpoint(&self) -> &str {
         self.engine.endpoint()
     }
 
-    /// How many records fell out because nobody took them.
+    /// Number of records dropped because the queue was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.engine.records().dropped()
     }
 
-    /// How many messages were no ZRE/LOG.
+    /// Number of messages that were not valid ZRE/LOG.
     #[getter]
     fn malformed(&self) -> u64 {
         self.engine.malformed()
     }
 
-    /// The next record, or None if there is none right now.
+    /// The next record, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.handler.get().try_recv(py)
     }
 
-    /// The next record, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next record. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         self.handler.get().recv(py, timeout)
     }
 
-    /// Up to `max_items` records in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to `max_items` records at once; waits for the first one only, and returns an empty list
+    /// at the timeout.
     #[pyo3(signature = (max_items, timeout=None))]
     fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
         self.handler.get().recv_many(py, max_items, timeout)
@@ -207,9 +208,10 @@ impl LogCollector {
     }
 }
 
-/// Logs in the name of a node that has no node here (ZRE/LOG of 20/ZRE). A context manager.
+/// Sender of log records for a node that is not a `Node` of this module (ZRE/LOG of 20/ZRE). A context
+/// manager.
 ///
-/// `node` is the text whose hash stands for it; zyre takes `ip:port` of the mailbox.
+/// The hash of the text `node` identifies the sender; zyre uses `ip:port` of the mailbox.
 #[pyclass(module = "zwire.zre", frozen, weakref)]
 pub(crate) struct LogSender(Sender);
 
@@ -235,14 +237,14 @@ impl LogSender {
         self.close(py, 1.0)
     }
 
-    /// Sends to the collector at `tcp://host:port`, too. What is logged before it has subscribed waits for
-    /// it, the newest 256 lines.
+    /// Adds the collector at `tcp://host:port`. Lines logged before it has subscribed wait for it, the
+    /// newest 256 of them.
     fn connect(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
         py.detach(|| self.0.connect(endpoint)).map_err(|error| errors::engine(py, &error))
     }
 
-    /// Logs a line. `peer` is a hash, or a text of which it is made; `time` is in seconds since 1970, now if
-    /// it is not given.
+    /// Logs a line. `peer` is a hash, or a text to be hashed; `time` is in seconds since 1970, by default
+    /// now.
     #[pyo3(signature = (level, event="", data="", *, peer=None, time=None))]
     fn log(
         &self,
@@ -268,7 +270,7 @@ impl LogSender {
         result.map_err(|error| errors::engine(py, &error))
     }
 
-    /// Waits until collectors have what was logged, at most `linger` seconds, and ends.
+    /// Waits until the records were sent to collectors, at most `linger` seconds, and closes.
     #[pyo3(signature = (linger=1.0))]
     fn close(&self, py: Python<'_>, linger: f64) -> PyResult<()> {
         let linger = seconds(Some(linger))?.unwrap_or_default();

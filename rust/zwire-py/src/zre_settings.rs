@@ -1,4 +1,4 @@
-//! Settings of a node, from the words of Python to those of the engine.
+//! Conversion of the settings of a node from Python to the engine.
 
 use crate::{errors, zre};
 use core::{ops::RangeInclusive, time::Duration};
@@ -21,7 +21,7 @@ use zwire_proto::{
     zre::{Generation, Generations, Uuid, z85},
 };
 
-/// The word for a generation.
+/// Name of a generation.
 pub(crate) const fn generation_name(generation: Generation) -> &'static str {
     match generation {
         Generation::Rfc20 => "20",
@@ -31,7 +31,7 @@ pub(crate) const fn generation_name(generation: Generation) -> &'static str {
     }
 }
 
-/// The settings, each taken by its name.
+/// Settings by name.
 struct Settings<'a, 'py>(&'a Bound<'py, PyDict>);
 
 impl<'py> Settings<'_, 'py> {
@@ -43,7 +43,7 @@ impl<'py> Settings<'_, 'py> {
         errors::setting(self.py(), name, &problem.to_string())
     }
 
-    /// The value, unless it is missing or None.
+    /// The value of a setting, unless it is missing or None.
     fn get(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
@@ -62,14 +62,14 @@ impl<'py> Settings<'_, 'py> {
 
     fn texts(&self, name: &str) -> PyResult<Vec<String>> {
         match self.get(name)? {
-            // A text is a sequence of texts, which nobody means.
+            // A text is a sequence of texts as well; it is taken as a single element.
             Some(value) if value.is_instance_of::<PyString>() => Ok(vec![value.extract()?]),
             Some(_) => Ok(self.take(name, "a sequence of texts")?.unwrap_or_default()),
             None => Ok(Vec::new()),
         }
     }
 
-    /// A time in seconds, above zero.
+    /// Reads a time in seconds, above zero.
     fn seconds(&self, name: &str) -> PyResult<Option<Duration>> {
         let Some(seconds) = self.take::<f64>(name, "a number of seconds")? else { return Ok(None) };
         match Duration::try_from_secs_f64(seconds) {
@@ -97,7 +97,7 @@ impl<'py> Settings<'_, 'py> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         match z85::decode_key(text.as_bytes()) {
             Some(key) => Ok(Some(key)),
-            // What was given may be a secret, so it is not shown.
+            // The value may be a secret, so it is not shown.
             None => Err(self.wrong(name, "expected a key in Z85, 40 characters")),
         }
     }
@@ -169,7 +169,7 @@ impl<'py> Settings<'_, 'py> {
         Ok(Some(Keys { public: derived, secret }))
     }
 
-    /// A set of keys, or somebody who judges.
+    /// Reads a set of keys, or a callable that decides.
     fn allow(&self) -> PyResult<Option<Allow>> {
         let Some(value) = self.get("allow")? else { return Ok(None) };
         if value.is_callable() {
@@ -187,7 +187,7 @@ impl<'py> Settings<'_, 'py> {
     }
 }
 
-/// Asks the application. What it raises is a no, and is said where Python says such things.
+/// Calls the application's filter. An exception refuses the key, and goes to `sys.unraisablehook`.
 fn judged(judge: &Py<PyAny>, key: &[u8; 32]) -> bool {
     let asked = Python::try_attach(|py| {
         let text = String::from_utf8_lossy(&z85::encode_key(key)).into_owned();
@@ -204,7 +204,7 @@ fn fill(bytes: &mut [u8]) -> PyResult<()> {
     getrandom::fill(bytes).map_err(|error| pyo3::exceptions::PyOSError::new_err(error.to_string()))
 }
 
-/// A pair of keys, public and secret.
+/// Makes a pair of keys, public and secret.
 pub(crate) fn keypair() -> PyResult<(String, String)> {
     loop {
         let mut secret = [0; 32];
@@ -217,10 +217,10 @@ pub(crate) fn keypair() -> PyResult<(String, String)> {
     }
 }
 
-/// How the endpoint of a peer is written.
+/// Format of the endpoint of a peer, for error texts.
 pub(crate) const WANTED_PEER: &str = "expected tcp://host:port, with |KEY behind it if there is one";
 
-/// The endpoint of a peer, and its key.
+/// Parses the endpoint of a peer, and its key.
 pub(crate) fn peer(text: &str) -> Option<(String, Option<[u8; 32]>)> {
     Some(match text.split_once('|') {
         Some((endpoint, key)) => (endpoint.to_owned(), Some(z85::decode_key(key.as_bytes())?)),
@@ -228,7 +228,7 @@ pub(crate) fn peer(text: &str) -> Option<(String, Option<[u8; 32]>)> {
     })
 }
 
-/// The options of a node.
+/// Converts the settings to the options of a node.
 pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<NodeOptions> {
     let s = Settings(settings);
     let mut options = NodeOptions::new(s.uuid()?);
@@ -274,7 +274,7 @@ pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<
     options.high_water_mark = s.count("high_water_mark")?.unwrap_or(options.high_water_mark);
     options.high_water_bytes = s.count("high_water_bytes")?.unwrap_or(options.high_water_bytes);
     options.max_message_size = s.count("max_message_size")?.unwrap_or(options.max_message_size);
-    // None turns it off, and is not the same as nothing.
+    // None turns the heartbeat off, unlike a missing setting.
     if s.0.contains("heartbeat")? {
         options.heartbeat = s.seconds("heartbeat")?;
     }
@@ -292,7 +292,7 @@ pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<
     Ok(options)
 }
 
-/// What a full queue does, by its word.
+/// Policy for a full queue, by name.
 pub(crate) fn overflow(word: &str) -> Option<Overflow> {
     match word {
         "block" => Some(options::EVENTS.overflow),

@@ -1,4 +1,4 @@
-//! A block: some rows as one record batch message of Arrow, whose body ends with octets of our own.
+//! Blocks: some rows each, as an Arrow record batch message with a trailer at the end of its body.
 //!
 //! ```text
 //! ffffffff | length | message | padding | body: buffers | padding | trailer
@@ -8,8 +8,8 @@
 //! 32  least recv_ts  40  greatest recv_ts      48  shard   52  0 0 0 0 0 0 0 0   60  crc32c of all before
 //! ```
 //!
-//! No buffer of the message refers to the trailer, so readers of Arrow never see it. Body and block are
-//! multiples of 64 octets long, and bodies begin at such in the file.
+//! No buffer of the message refers to the trailer, so Arrow readers never see it. Body and block are
+//! multiples of 64 octets long, and in the file each body begins at a multiple of 64.
 
 use crate::{
     column::{Buffer, ColumnBuilder, Node, Refused, Value},
@@ -24,33 +24,33 @@ use arrow_ipc::{
 use flatbuffers::FlatBufferBuilder;
 use std::io::IoSlice;
 
-/// What a block ends with.
+/// Length of the trailer of a block.
 pub(crate) const TRAILER: usize = 64;
 const MARK: &[u8; 8] = b"ZWIRBLK1";
 
-/// What the end of a block says of it.
+/// Trailer of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trailer {
-    /// Octets of the whole block.
+    /// Length of the whole block in octets.
     pub len: u64,
-    /// The offset of its first row.
+    /// Offset of its first row.
     pub first: u64,
-    /// How many rows it has; at least one.
+    /// Number of rows; at least one.
     pub rows: u32,
-    /// The epoch that it was written in.
+    /// Epoch in which it was written.
     pub epoch: u32,
-    /// The least receive time of its rows, in microseconds since 1970.
+    /// Least receive time of its rows, in microseconds since 1970.
     pub min_time: i64,
-    /// The greatest.
+    /// Greatest receive time of its rows.
     pub max_time: i64,
-    /// The shard, as files have it.
+    /// Shard, as encoded in files.
     pub(crate) shard: u32,
-    /// The checksum of everything before.
+    /// Checksum of everything before it.
     pub(crate) crc: u32,
 }
 
 impl Trailer {
-    /// All but the checksum.
+    /// Encodes all fields but the checksum.
     fn encode(&self) -> [u8; TRAILER - 4] {
         let mut out = [0; TRAILER - 4];
         out[..8].copy_from_slice(MARK);
@@ -64,7 +64,7 @@ impl Trailer {
         out
     }
 
-    /// What the last 64 octets of a block say; nothing of it is verified but the mark.
+    /// Decodes the last 64 octets of a block; only the mark is verified.
     pub(crate) fn decode(octets: &[u8; TRAILER]) -> Option<Self> {
         (octets[..8] == *MARK).then(|| Self {
             len: u64_at(octets, 8),
@@ -78,13 +78,13 @@ impl Trailer {
         })
     }
 
-    /// The offset behind its last row.
+    /// Offset after its last row.
     pub const fn end(&self) -> u64 {
         self.first.saturating_add(self.rows as u64)
     }
 }
 
-/// Verifies a whole block; what its trailer says, or what is wrong.
+/// Verifies a whole block; returns its trailer, or a description of the problem.
 pub(crate) fn verify(block: &[u8], shard: Shard) -> core::result::Result<Trailer, String> {
     let (before, last) = block.split_last_chunk::<TRAILER>().ok_or("a block without a trailer")?;
     let trailer = Trailer::decode(last).ok_or("a block without a trailer")?;
@@ -105,12 +105,12 @@ pub(crate) fn verify(block: &[u8], shard: Shard) -> core::result::Result<Trailer
     Ok(trailer)
 }
 
-/// A block that grows row by row. Its memory is kept from one block to the next.
+/// Builder of a block, row by row. Its memory is reused for the next block.
 pub struct BlockBuilder {
     shard: Shard,
     names: Vec<&'static str>,
     columns: Vec<ColumnBuilder>,
-    /// Which column has the offset, if rows know theirs.
+    /// Index of the column with the offset, if the layout has one.
     offset: Option<usize>,
     time: usize,
     rows: u32,
@@ -125,7 +125,7 @@ pub struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// Without rows.
+    /// Makes an empty builder.
     pub fn new(shard: Shard, layout: &Layout) -> Self {
         Self {
             shard,
@@ -143,22 +143,22 @@ impl BlockBuilder {
         }
     }
 
-    /// Rows so far.
+    /// Number of rows so far.
     pub const fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// About how many octets they are.
+    /// Approximate number of octets so far.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends a row: one value for each column of the layout; that of `offset` is taken from `offset`
-    /// where rows know theirs.
+    /// Appends a row: one value for each column of the layout; the value of a column `offset` is replaced
+    /// by the argument `offset`.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`]; nothing of the row is kept then.
+    /// [`Error::Row`]; nothing of the row is stored in that case.
     pub fn push(&mut self, row: &[Value<'_>], offset: u64) -> Result<()> {
         if row.len() != self.columns.len() {
             return Err(Error::Usage(format!("a row of {} values, not {}", row.len(), self.columns.len())));
@@ -189,7 +189,7 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(ColumnBuilder::clear);
         self.rows = 0;
@@ -198,8 +198,8 @@ impl BlockBuilder {
         self.max_time = i64::MIN;
     }
 
-    /// Makes the block of the rows; [`Self::slices`] has its octets afterwards. Also how long head and
-    /// padding are, as Arrow's footer wants to know.
+    /// Encodes the rows as a block; afterwards [`Self::slices`] has its octets. Also returns the length
+    /// of head and padding, which the Arrow footer needs.
     pub(crate) fn encode(&mut self, first: u64, epoch: u32) -> (Trailer, u32) {
         self.columns.iter_mut().for_each(ColumnBuilder::complete);
         let (mut nodes, mut buffers, mut body) = (Vec::new(), Vec::new(), 0);
@@ -258,7 +258,7 @@ impl BlockBuilder {
         self.head.resize(len, 0);
     }
 
-    /// All octets of the block that [`Self::encode`] has made.
+    /// Appends all octets of the block made by [`Self::encode`].
     pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
         out.push(IoSlice::new(&self.head));
         self.columns.iter().for_each(|column| column.slices(out));
@@ -266,7 +266,7 @@ impl BlockBuilder {
     }
 }
 
-/// How many entries for nodes and buffers columns of a kind have in a block's head.
+/// Numbers of node and buffer entries that a column of a kind has in the head of a block.
 pub(crate) const fn entries(kind: Kind) -> (usize, usize) {
     match kind {
         Kind::Text | Kind::Bytes => (1, 3),

@@ -1,21 +1,21 @@
-//! Columns while they grow, already in the form in which Arrow keeps them.
+//! Columns under construction, in the memory format of Arrow.
 
 use crate::layout::Kind;
 use bytes::Bytes;
 use std::io::IoSlice;
 
-/// From here on a byte string is not copied into its column: the column refers to it until it is on disk.
-/// A slice costs the kernel about as much as copying so many bytes costs us.
+/// Size from which on a byte string is not copied into its column, which refers to it until it is on
+/// disk. An additional slice costs the kernel about as much as copying this many bytes.
 const SHARED_BYTES: usize = 4 << 10;
 
-/// What one column holds in one row.
+/// Value of one column in one row.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Nothing.
+    /// Null.
     Null,
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number, or microseconds since 1970; cut to the width of the column.
+    /// A number, or microseconds since 1970; truncated to the width of the column.
     Int(i64),
     /// Text.
     Text(&'a str),
@@ -23,9 +23,9 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// Bytes that need not be copied.
     Shared(&'a Bytes),
-    /// Several byte strings.
+    /// A list of byte strings.
     List(&'a [Bytes]),
-    /// Names with values.
+    /// A map of texts.
     Map(&'a [(&'a str, &'a str)]),
 }
 
@@ -62,11 +62,11 @@ impl<'a> From<&'a Bytes> for Value<'a> {
     }
 }
 
-/// Bytes of which the large ones stay where they are.
+/// Byte sequence that refers to large pieces instead of copying them.
 #[derive(Default)]
 struct Rope {
     copied: Vec<u8>,
-    /// Pieces, and how much was copied before each.
+    /// Referenced pieces, with the number of bytes copied before each.
     shared: Vec<(usize, Bytes)>,
     len: usize,
 }
@@ -110,43 +110,43 @@ fn push_slice<'a>(out: &mut Vec<IoSlice<'a>>, bytes: &'a [u8]) {
     }
 }
 
-/// Behind each buffer, up to the next multiple of eight.
+/// Padding after each buffer, up to the next multiple of eight.
 static PADDING: [u8; 8] = [0; 8];
 
-/// A buffer of the body: where it begins, and how long it is without padding.
+/// Position of a buffer in the body, and its length without padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Buffer {
     pub(crate) at: i64,
     pub(crate) len: i64,
 }
 
-/// Rows and nulls of a column, as the head of a block lists them.
+/// Rows and nulls of a column, as in the head of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Node {
     pub(crate) rows: i64,
     pub(crate) nulls: i64,
 }
 
-/// A column that grows row by row.
+/// Builder of a column, row by row.
 pub(crate) struct ColumnBuilder {
     kind: Kind,
     rows: usize,
     nulls: usize,
-    /// So many null rows that the column begins with are not in its buffers yet: mostly it has no others.
+    /// Number of leading null rows that are not in the buffers yet: mostly a column has no other rows.
     only_nulls: usize,
-    /// One bit for each row, from the first null on.
+    /// Bits of all rows, stored from the first null on.
     validity: Vec<u8>,
-    /// Little endian; the first one is 0.
+    /// Little-endian offsets; the first one is 0.
     offsets: Vec<u8>,
-    /// Values of a fixed width, or one bit for each.
+    /// Values of a fixed width, or a bit each.
     values: Vec<u8>,
     bytes: Rope,
     children: Vec<ColumnBuilder>,
 }
 
-/// What a column says of a row that it does not take.
+/// Reason why a column refuses a value.
 pub(crate) enum Refused {
-    /// The value is of another kind.
+    /// The value has another type.
     Kind,
     /// Positions in a column have 31 bits.
     TooLarge,
@@ -174,7 +174,7 @@ impl ColumnBuilder {
         column
     }
 
-    /// Empties it and keeps its memory.
+    /// Removes all rows, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.rows = 0;
         self.nulls = 0;
@@ -193,7 +193,7 @@ impl ColumnBuilder {
         matches!(self.kind, Kind::Text | Kind::Bytes | Kind::BytesList | Kind::TextMap)
     }
 
-    /// Whether a value could be appended; says so before any column of the row is touched.
+    /// Checks whether a value can be appended, before any column of the row is changed.
     pub(crate) fn check(&self, value: &Value<'_>) -> Result<(), Refused> {
         let room = |len: usize, more: usize| match i32::try_from(len.saturating_add(more)) {
             Ok(_) => Ok(()),
@@ -219,7 +219,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends a value that [`Self::check`] has let pass; about how many octets it takes.
+    /// Appends a value that [`Self::check`] has accepted; returns its approximate size in octets.
     #[inline]
     pub(crate) fn push(&mut self, value: &Value<'_>) -> usize {
         let null = matches!(value, Value::Null);
@@ -240,7 +240,7 @@ impl ColumnBuilder {
                 0
             }
             Value::Int(value) => {
-                // Lengths that the compiler knows cost no call.
+                // With a constant length the compiler inlines the copy.
                 match self.kind.width() {
                     Some(1) => self.values.push(*value as u8),
                     Some(4) => self.values.extend_from_slice(&(*value as i32).to_le_bytes()),
@@ -279,8 +279,7 @@ impl ColumnBuilder {
         self.kind.width().unwrap_or(4) + bytes
     }
 
-    /// Puts the nulls that the column begins with into its buffers. They have to be there before it is
-    /// described.
+    /// Writes the leading nulls into the buffers. Required before [`Self::describe`].
     #[inline]
     pub(crate) fn complete(&mut self) {
         if self.only_nulls > 0 {
@@ -307,7 +306,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends what the head of a block says of this column; `at` is where its first buffer begins.
+    /// Appends the head entries of this column; `at` is the position of its first buffer.
     pub(crate) fn describe(&self, nodes: &mut Vec<Node>, buffers: &mut Vec<Buffer>, at: &mut usize) {
         let mut buffer = |len: usize| {
             buffers.push(Buffer { at: *at as i64, len: len as i64 });
@@ -333,7 +332,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Its buffers with their padding, in the order of [`Self::describe`].
+    /// Appends the buffers with their padding, in the order of [`Self::describe`].
     pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
         let whole = |out: &mut Vec<IoSlice<'a>>, bytes: &'a [u8]| {
             push_slice(out, bytes);
@@ -348,7 +347,7 @@ impl ColumnBuilder {
     }
 }
 
-/// Up to the next multiple of eight, where buffers begin.
+/// Rounds up to the next multiple of eight, at which buffers begin.
 pub(crate) const fn padded(len: usize) -> usize {
     len.next_multiple_of(8)
 }
@@ -379,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Its nodes, its buffers, and all octets.
+    /// Nodes, buffers, and all octets of a column.
     fn written(column: &mut ColumnBuilder) -> (Vec<Node>, Vec<Buffer>, Vec<u8>) {
         column.complete();
         let (mut nodes, mut buffers, mut at, mut slices) = (Vec::new(), Vec::new(), 0, Vec::new());
@@ -398,14 +397,14 @@ mod tests {
                 for row in 0..nulls + 3 {
                     let value = if row < nulls || row == nulls + 1 { Value::Null } else { value(kind) };
                     assert_eq!(late.push(&value), soon.push(&value));
-                    // As where a block was made, and could not be written.
+                    // As if a block was made that could not be written.
                     let (nodes, _, octets) = written(&mut soon);
                     assert_eq!(nodes[0].nulls, (row + 1).min(nulls + i64::from(row > nulls)));
                     assert!(row + 1 > nulls || octets.iter().all(|octet| *octet == 0), "{kind:?} {row}");
                 }
                 let all = written(&mut late);
                 assert_eq!(all, written(&mut soon), "{kind:?}");
-                // The rows that are there: the one behind the nulls, and the last.
+                // Rows that are not null: the one after the leading nulls, and the last.
                 let bits = (0..nulls + 3).map(|row| all.2[row as usize / 8] >> (row % 8) & 1);
                 let there: Vec<_> =
                     (0..).zip(bits).filter(|(_, bit)| *bit == 1).map(|(row, _)| row).collect();

@@ -1,4 +1,4 @@
-//! How far readers have come who do not want anything deleted before.
+//! Positions of consumers: rows that a consumer has not read are not deleted because of their age.
 
 use crate::{
     error::{Error, Result},
@@ -10,22 +10,22 @@ use serde_json::{Map, Value as Json, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
 const FOLDER: &str = "consumers";
-/// Each of them is read whenever something could be deleted.
+/// Most consumers; all of their files are read when segments could be deleted.
 const MAX_CONSUMERS: usize = 4096;
 
 /// Offsets by shard.
 pub type Offsets = BTreeMap<u32, u64>;
 
-/// How far a reader has come.
+/// Position of a consumer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Consumer {
-    /// It has read everything before these.
+    /// Offsets before which it has read everything.
     pub offsets: Offsets,
-    /// When it said so, in microseconds since 1970.
+    /// Time of the commit, in microseconds since 1970.
     pub at: i64,
 }
 
-/// Writes how far a reader has come.
+/// Writes the position of a consumer.
 pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) -> Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(legal) {
@@ -41,7 +41,7 @@ pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) 
     write_json(&folder.join(format!("{name}.json")), json)
 }
 
-/// All of them, by name.
+/// Positions of all consumers, by name.
 pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>> {
     let folder = dir.join(FOLDER);
     let entries = match fs::read_dir(&folder) {
@@ -72,7 +72,7 @@ pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>
     Ok(found)
 }
 
-/// Forgets a consumer.
+/// Removes a consumer.
 pub(crate) fn forget(dir: &Path, name: &str) -> Result<()> {
     delete(&dir.join(FOLDER).join(format!("{name}.json")))
 }

@@ -1,4 +1,4 @@
-//! Finding the block that holds an offset, in the segments of a shard.
+//! Lookup of the block that holds an offset, in the segments of a shard.
 
 use crate::{
     error::{Error, Result},
@@ -12,7 +12,7 @@ use crate::{
 use arrow_buffer::Buffer;
 use std::{fs::File, path::PathBuf};
 
-/// The segments of a shard.
+/// Segments of a shard.
 pub(crate) struct Log {
     id: SpoolId,
     pub(crate) shard: Shard,
@@ -22,21 +22,21 @@ pub(crate) struct Log {
     view: Option<View>,
 }
 
-/// One of them, with its blocks as far as they were needed.
+/// A segment, with its blocks as far as they were needed.
 pub(crate) struct View {
     pub(crate) segment: Segment<File>,
     pub(crate) entries: Vec<Entry>,
-    /// What stands behind the last block, if it is nothing that a writer leaves there.
+    /// Problem behind the last block, unless it is a state that a writer leaves behind.
     broken: Option<String>,
 }
 
 impl View {
-    /// The offset behind the blocks that are known.
+    /// Offset after the known blocks.
     pub(crate) fn end(&self) -> u64 {
         self.entries.last().map_or(self.segment.head.base, Entry::end)
     }
 
-    /// Finds the blocks that hold rows before an offset, by the list beside the segment, or in the
+    /// Finds the blocks with rows before an offset, from the index file beside the segment, or from the
     /// segment itself.
     pub(crate) fn load(&mut self, until: u64) -> Result<()> {
         if self.end() >= until {
@@ -44,11 +44,11 @@ impl View {
         }
         let list = self.segment.path.with_extension(INDEX_ENDING);
         let len = self.segment.file.len().map_err(Error::io("read", &*self.segment.path))?;
-        // The list is a cache: what cannot be read of it, the segment tells.
+        // The index is a cache: entries that cannot be read from it are found by scanning the segment.
         if let Ok(file) = open_file(&list) {
             let (start, base) = (self.segment.start, self.segment.head.base);
             read_more(&file, &list, start, base, &mut self.entries).ok();
-            // A list that tells more than there is, is not the list of this file.
+            // Entries beyond the end of the segment belong to another file.
             while self.entries.last().is_some_and(|last| last.at.saturating_add(last.len) > len) {
                 self.entries.pop();
             }
@@ -78,7 +78,7 @@ impl Log {
         Self { id, shard, layout, folder, bases, view: None }
     }
 
-    /// Looks for new segments.
+    /// Lists the segments anew.
     fn refresh(&mut self) -> Result<()> {
         self.bases = bases(&self.folder)?;
         Ok(())
@@ -112,32 +112,32 @@ impl Log {
         self.folder.join(name(base))
     }
 
-    /// Where the segments before and behind an offset begin.
+    /// First offsets of the segments before and after an offset.
     pub(crate) fn around(&self, offset: u64) -> (Option<u64>, Option<u64>) {
         let behind = self.bases.partition_point(|base| *base <= offset);
         (behind.checked_sub(1).map(|index| self.bases[index]), self.bases.get(behind).copied())
     }
 }
 
-/// What stands at an offset.
+/// Content at an offset.
 pub(crate) enum Place {
-    /// This block.
+    /// A block.
     Block(Entry),
-    /// Nothing, and that is known: the next row has this offset, or a later one.
+    /// A known hole: the next row has this offset, or a later one.
     Hole(u64),
 }
 
-/// Goes through the blocks of one shard, in any order, and remembers where it was.
+/// Reader of the blocks of one shard, in any order; caches the last segment.
 pub struct Cursor {
     pub(crate) spool: Spool,
     pub(crate) log: Log,
 }
 
 impl Cursor {
-    /// What holds the row with an offset, for a reader that wants those before `stop`.
+    /// Finds the block or hole at an offset, for a reader of the rows before `stop`.
     pub(crate) fn locate(&mut self, next: u64, stop: u64) -> Result<Place> {
         match self.look(next, stop) {
-            // Written, or deleted, since the folder was listed.
+            // Written or deleted since the folder was listed.
             Ok(None) | Err(Error::Io { .. }) => {}
             Ok(Some(place)) => return Ok(place),
             Err(error) => return self.say_where_it_goes_on(error, next),
@@ -162,7 +162,8 @@ impl Cursor {
         }
     }
 
-    /// Adds the next segment, or the end, to an error of a segment as a whole.
+    /// Adds the offset at which reading resumes (the next segment, or the end) to an error that concerns
+    /// a whole segment.
     fn say_where_it_goes_on<T>(&self, mut error: Error, next: u64) -> Result<T> {
         if let Error::Corrupt { resumes: resumes @ None, offset, .. } = &mut error {
             *resumes = match self.log.around(next.max(*offset)).1 {
@@ -173,11 +174,11 @@ impl Cursor {
         Err(error)
     }
 
-    /// What is wrong with the segment that should hold a row.
+    /// Problem of the segment that should hold a row.
     fn damage(&mut self, next: u64) -> Result<Option<String>> {
         match self.log.around(next).0 {
             Some(base) => {
-                // It is looked at anew where the segment behind it was looked at meanwhile.
+                // Loaded again, because the lookup may have replaced it by the following segment.
                 let view = self.log.view(base)?;
                 view.load(next.saturating_add(1))?;
                 Ok(view.broken.clone())
@@ -186,7 +187,7 @@ impl Cursor {
         }
     }
 
-    /// What holds a row, as far as the segments tell that are known.
+    /// Finds the content at an offset in the segments known so far.
     fn look(&mut self, next: u64, stop: u64) -> Result<Option<Place>> {
         let (at, behind) = self.log.around(next);
         if let Some(base) = at {
@@ -203,21 +204,21 @@ impl Cursor {
         Ok((follows <= next).then_some(Place::Hole(base)))
     }
 
-    /// The octets of a block of the segment that was found last, not verified.
+    /// Octets of a block of the segment found last, not verified.
     pub(crate) fn octets(&self, entry: &Entry) -> Result<Buffer> {
         match &self.log.view {
             Some(view) => view.segment.octets(entry.at, entry.len),
-            None => Err(Error::Usage("a block that nobody has looked for".to_owned())),
+            None => Err(Error::Usage("a block was read before it was located".to_owned())),
         }
     }
 
-    /// The blocks of the segment that was found last, from the one that holds an offset on.
+    /// Blocks of the segment found last, beginning with the one that holds an offset.
     pub(crate) fn from(&self, next: u64) -> &[Entry] {
         let entries = self.log.view.as_ref().map_or(&[][..], |view| &view.entries);
         &entries[entries.partition_point(|entry| entry.end() <= next)..]
     }
 
-    /// The error that says so, of the segment that was found last.
+    /// Makes an error for the segment found last.
     pub(crate) fn corrupt(&self, offset: u64, problem: String, resumes: Option<u64>) -> Error {
         let path = self.log.view.as_ref().map_or_else(PathBuf::new, |view| view.segment.path.clone());
         Error::Corrupt { shard: self.log.shard, offset, path, problem, resumes }

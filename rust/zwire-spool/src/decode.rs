@@ -1,7 +1,7 @@
-//! Columns out of a block. Nothing that a block says of itself is believed.
+//! Decoding of columns from a block. No length or position in a block is trusted without a check.
 //!
-//! Texts and bytes are never copied. Numbers are where a block lies so that they cannot be read in place, as
-//! one that came over a network may.
+//! Texts and bytes are never copied. Numbers are copied if the block is not aligned, as after a network
+//! transfer.
 
 use crate::{
     block::{TRAILER, entries},
@@ -19,16 +19,16 @@ use std::sync::Arc;
 
 type Result<T> = core::result::Result<T, String>;
 
-/// One block, taken apart.
+/// A decoded block.
 pub(crate) struct Block {
     octets: Buffer,
-    /// Where the body begins.
+    /// Position of the body.
     body: usize,
     rows: usize,
 }
 
 impl Block {
-    /// A whole block whose checksum is right, of so many rows.
+    /// Decodes a whole block of `rows` rows with a valid checksum.
     pub(crate) fn new(octets: Buffer, rows: u32) -> Result<Self> {
         let body = 8 + octets
             .get(4..8)
@@ -39,7 +39,7 @@ impl Block {
         Ok(Self { octets, body, rows: rows as usize })
     }
 
-    /// Some of its columns.
+    /// Decodes some of its columns.
     pub(crate) fn columns(&self, layout: &Layout, wanted: &[usize]) -> Result<Vec<ArrayRef>> {
         let head = aligned(self.octets.slice_with_length(8, self.body - 8));
         let message = root_as_message(&head).map_err(|error| error.to_string())?;
@@ -74,7 +74,7 @@ impl Block {
     }
 }
 
-/// Octets that begin where numbers may; copied if they do not.
+/// Aligns octets for numbers; copies them if they are not aligned.
 fn aligned(octets: Buffer) -> Buffer {
     if octets.as_ptr().align_offset(align_of::<u64>()) == 0 {
         return octets;
@@ -84,7 +84,7 @@ fn aligned(octets: Buffer) -> Buffer {
     copy.into()
 }
 
-/// Goes through the entries of one column.
+/// Iterator over the head entries of one column.
 struct Reader<'a> {
     block: &'a Block,
     head: Head<'a>,
@@ -106,7 +106,7 @@ impl Reader<'_> {
         Ok((rows, nulls))
     }
 
-    /// The next buffer, which has to hold at least so many octets.
+    /// The next buffer, which must have at least `least` octets.
     fn next_buffer(&mut self, least: usize) -> Result<Buffer> {
         let buffers = self.head.buffers().ok_or("no buffers")?;
         let entry = *buffers.get(self.buffer);
@@ -130,7 +130,7 @@ impl Reader<'_> {
         }
         let bits = NullBuffer::new(BooleanBuffer::new(aligned(bits), 0, rows));
         if bits.null_count() != nulls {
-            return Err(format!("{} nulls where {nulls} are told", bits.null_count()));
+            return Err(format!("{} nulls where the head declares {nulls}", bits.null_count()));
         }
         Ok(Some(bits))
     }
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Ok(ScalarBuffer::new(aligned(buffer), 0, rows))
     }
 
-    /// Offsets that grow, the last of which is at most `end` of.
+    /// Ascending offsets; the last one bounds the values.
     fn offsets(&mut self, rows: usize) -> Result<OffsetBuffer<i32>> {
         let offsets: ScalarBuffer<i32> = self.values(rows.checked_add(1).ok_or("too many rows")?)?;
         if offsets[0] < 0 || offsets.windows(2).any(|pair| pair[0] > pair[1]) {

@@ -1,92 +1,92 @@
-//! What can go wrong with a spool, and where.
+//! Errors of a spool, with their place.
 
 use crate::layout::Shard;
 use core::fmt;
 use std::{io, path::PathBuf, sync::Arc};
 use thiserror::Error as ThisError;
 
-/// Every way in which reading or writing a spool can fail.
+/// Any failure of reading or writing a spool.
 #[derive(Clone, Debug, ThisError)]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: could not {doing}: {source}", path.display())]
     Io {
         /// `write`, `open`, …
         doing: &'static str,
-        /// What was to be read or written.
+        /// File or folder concerned.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: Arc<io::Error>,
     },
-    /// Bytes that the writer did not write so.
+    /// Damaged data in a segment.
     #[error("{shard}, offset {offset}: {}: {problem}{}", path.display(), Resumes(*resumes))]
     Corrupt {
-        /// Where.
+        /// Shard concerned.
         shard: Shard,
         /// The first offset that cannot be read.
         offset: u64,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         problem: String,
-        /// The offset from which on rows may be readable again.
+        /// Offset from which on rows may be readable again.
         resumes: Option<u64>,
     },
-    /// A file of the spool as a whole that cannot be understood.
+    /// A file of the spool, other than a segment, that cannot be read.
     #[error("{}: {problem}", path.display())]
     BadFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// A range that should be there and that no segment holds.
+    /// Offsets that should exist but are in no segment.
     #[error("{shard}, offset {offset}: no segment holds offsets {offset} to {until}{}", Resumes(Some(*until)))]
     Missing {
-        /// Where.
+        /// Shard concerned.
         shard: Shard,
-        /// The first of them.
+        /// First missing offset.
         offset: u64,
-        /// The one behind the last.
+        /// Offset after the last missing one.
         until: u64,
     },
-    /// Offsets that are no longer, or not yet, there.
+    /// Offsets that were deleted, or are not written yet.
     #[error("{shard}, offset {offset}: the spool holds offsets {earliest} to {end} (exclusive)")]
     OutOfRange {
-        /// Where.
+        /// Shard concerned.
         shard: Shard,
-        /// What was asked for.
+        /// Requested offset.
         offset: u64,
-        /// The first offset that is there.
+        /// First existing offset.
         earliest: u64,
-        /// The one behind the last.
+        /// Offset after the last existing one.
         end: u64,
     },
-    /// Another writer has the spool.
+    /// Another writer has the spool open.
     #[error("{}: another writer has this spool open", dir.display())]
     Locked {
         /// The spool.
         dir: PathBuf,
     },
-    /// A spool or a file that is another one than expected.
+    /// A spool or a file differs from the expected one.
     #[error("{}: {problem}", path.display())]
     Mismatch {
         /// The file or folder.
         path: PathBuf,
-        /// What differs.
+        /// Description of the difference.
         problem: String,
     },
-    /// A row that has no place in a block.
+    /// A row that cannot be stored.
     #[error("{shard}: column {column:?}: {problem}")]
     Row {
-        /// Where it was to go.
+        /// Shard concerned.
         shard: Shard,
-        /// Its column.
+        /// Column concerned.
         column: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// Something that was asked for and does not exist.
+    /// A request for something that does not exist.
     #[error("{0}")]
     Usage(String),
 }
@@ -97,13 +97,13 @@ impl Error {
         move |source| Self::Io { doing, path, source: Arc::new(source) }
     }
 
-    /// Whether the disk has no room for what was to be written.
+    /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
             if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 
-    /// The shard that it is about, if it is about one.
+    /// Shard concerned, if there is one.
     pub const fn shard(&self) -> Option<Shard> {
         match self {
             Self::Corrupt { shard, .. }
@@ -114,7 +114,7 @@ impl Error {
         }
     }
 
-    /// The offset from which on rows may be readable again, if something is wrong with those before.
+    /// Offset from which on rows may be readable again, after damage.
     pub const fn resumes(&self) -> Option<u64> {
         match self {
             Self::Corrupt { resumes, .. } => *resumes,
@@ -123,7 +123,7 @@ impl Error {
         }
     }
 
-    /// The offset that it is about, if it is about one.
+    /// Offset concerned, if there is one.
     pub const fn offset(&self) -> Option<u64> {
         match self {
             Self::Corrupt { offset, .. } | Self::Missing { offset, .. } | Self::OutOfRange { offset, .. } => {
@@ -134,7 +134,7 @@ impl Error {
     }
 }
 
-/// Says where reading can go on, behind what is wrong.
+/// Displays where reading can resume after damage.
 struct Resumes(Option<u64>);
 
 impl fmt::Display for Resumes {
@@ -143,5 +143,5 @@ impl fmt::Display for Resumes {
     }
 }
 
-/// What functions of this crate return.
+/// Result of the functions of this crate.
 pub type Result<T> = core::result::Result<T, Error>;

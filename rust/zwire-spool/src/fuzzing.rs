@@ -1,11 +1,12 @@
-//! The bodies of the fuzz targets, here so that every change of the format has to keep it compiling.
+//! Bodies of the fuzz targets; part of the crate so that every change of the format has to keep them
+//! compiling.
 //!
-//! For any octets, also with right checksums around them:
+//! Properties for arbitrary octets, also with valid checksums around them:
 //!
 //! - Nothing panics.
-//! - A block has as many rows as it says, and each of its columns has them.
-//! - Blocks that a scan finds stand one behind the other, and so do their offsets.
-//! - What is read a second time is the same.
+//! - A block has as many rows as its trailer claims, and so has each of its columns.
+//! - Blocks found by a scan are contiguous, and so are their offsets.
+//! - Reading twice gives the same result.
 
 use crate::{
     block::{BlockBuilder, TRAILER},
@@ -23,18 +24,18 @@ use bytes::Bytes;
 use std::path::Path;
 
 const ID: [u8; 16] = *b"spool of fuzzing";
-/// In the first octet: checksums are made right.
+/// Bit of the first octet: repair checksums.
 const REPAIR: u8 = 4;
 
 fn table(choice: u8) -> &'static Table {
     [&SAMPLES, &ZRE, &ZRE_LOG, &GAPS][usize::from(choice & 3)]
 }
 
-/// Reads any octets as a segment, a list of blocks and a file of marks.
+/// Reads arbitrary octets as a segment, an index and a file of marks.
 ///
 /// # Panics
 ///
-/// If something does not hold that has to.
+/// If a property is violated.
 pub fn spool(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let layout = Layout::whole(table(*choice));
@@ -63,7 +64,7 @@ pub fn spool(data: &[u8]) {
     assert_eq!((at, next), (expected_at, expected));
 }
 
-/// The columns of a block, shown; or what is wrong with it.
+/// Decodes and formats the columns of a block; or returns the problem.
 fn decode(segment: &Segment<&[u8]>, entry: &Entry, layout: &Layout) -> Result<Vec<String>, String> {
     let (octets, trailer) =
         segment.block(entry.at, entry.len).expect("octets in memory can be read").expect("was verified");
@@ -73,20 +74,20 @@ fn decode(segment: &Segment<&[u8]>, entry: &Entry, layout: &Layout) -> Result<Ve
         .iter()
         .map(|column| {
             assert_eq!(column.len(), trailer.rows as usize);
-            // Goes through every offset and every text.
+            // Formatting visits every offset and every text.
             format!("{column:?}")
         })
         .collect())
 }
 
-/// The offsets that are asked for. They begin and end within blocks of the seeds.
+/// Requested offsets. They begin and end within blocks of the seeds.
 const WANTED: (u64, u64) = (1, 9);
 
-/// Takes any octets as what a range server has answered: labels, each with the length of what is beside it.
+/// Reads arbitrary octets as the answer of a range server: labels, each with the length of its block.
 ///
 /// # Panics
 ///
-/// If something does not hold that has to.
+/// If a property is violated.
 pub fn range(data: &[u8]) {
     let Some((choice, mut data)) = data.split_first() else { return };
     let shard = if choice & 3 == 3 { Shard::Gaps } else { Shard::Data(0) };
@@ -118,14 +119,14 @@ pub fn range(data: &[u8]) {
             match receiver.next_batch() {
                 Ok(Some(batch)) => {
                     assert!(batch.num_rows() <= limits.rows);
-                    // Goes through every offset and every text.
+                    // Formatting visits every offset and every text.
                     let _ = format!("{batch:?}");
                     rows += batch.num_rows() as u64;
                 }
                 Ok(None) => break,
                 Err(error) => {
                     assert_eq!(error.offset(), Some(after));
-                    // Whatever was good before it has come.
+                    // All valid rows before the error were delivered.
                     assert_eq!(rows, after - WANTED.0 - skipped);
                     return;
                 }
@@ -137,14 +138,14 @@ pub fn range(data: &[u8]) {
     }
 }
 
-/// Makes the checksum at the end right.
+/// Makes the checksum at the end valid.
 fn seal(octets: &mut [u8]) {
     if let Some((before, crc)) = octets.split_last_chunk_mut::<4>() {
         *crc = crc32c::crc32c(before).to_le_bytes();
     }
 }
 
-/// Makes the checksums of head and blocks right, as far as lengths make sense.
+/// Makes the checksums of head and blocks valid, as far as lengths make sense.
 fn repair(octets: &mut [u8], path: &Path, layout: &Layout) {
     let Some(len) = octets.get(12..16) else { return };
     let head = 16 + u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize;
@@ -166,7 +167,7 @@ fn repair(octets: &mut [u8], path: &Path, layout: &Layout) {
     }
 }
 
-/// Blocks of every table, with every sort of value; also the head of their segment.
+/// Blocks of every table, with values of every type; also the head of their segment.
 fn blocks(choice: u8) -> (Layout, Head, Vec<(Label, Vec<u8>)>) {
     let layout = Layout::whole(table(choice));
     let shard = if choice == 3 { Shard::Gaps } else { Shard::Data(0) };
@@ -206,7 +207,7 @@ fn blocks(choice: u8) -> (Layout, Head, Vec<(Label, Vec<u8>)>) {
     (layout, head, blocks)
 }
 
-/// Segments of every table, with and without repair.
+/// Seeds: segments of every table, with and without repair.
 pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for choice in 0..4 {
@@ -224,7 +225,7 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Answers of every table, with and without repair, and one with a hole.
+/// Seeds: answers of every table, with and without repair, and one with a hole.
 pub fn range_seeds() -> Vec<(String, Vec<u8>)> {
     let piece = |label: &Label, block: &[u8]| {
         let len = u16::try_from(block.len()).expect("a small block").to_le_bytes();
@@ -233,7 +234,7 @@ pub fn range_seeds() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for choice in 0..4 {
         let (layout, _, mut blocks) = blocks(choice);
-        // The first one is before what is asked for.
+        // The first block precedes the requested range.
         blocks.remove(0);
         let whole: Vec<u8> = blocks.iter().flat_map(|(label, block)| piece(label, block)).collect();
         for mode in [0, REPAIR] {

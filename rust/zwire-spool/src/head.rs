@@ -1,11 +1,11 @@
-//! The beginning of a segment: magic and schema of Arrow, and whose segment it is.
+//! Head of a segment: the Arrow magic and schema, and the identity of the segment.
 //!
 //! ```text
 //! "ARROW1\0\0" | ffffffff | length | message: schema | padding | "ZWHD" | crc32c of all before
 //! ```
 //!
-//! The length covers padding and checksum, so readers of Arrow pass over them. All of it is a multiple of
-//! 64 octets long.
+//! The length covers padding and checksum, so Arrow readers skip them. The whole head is a multiple of 64
+//! octets long.
 
 use crate::{
     error::{Error, Result},
@@ -20,41 +20,41 @@ use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use serde_json::{Value as Json, json};
 use std::{collections::HashMap, path::Path};
 
-/// What the files here are, the number of this layout of them.
+/// Version number of the file format.
 pub const FORMAT: u64 = 1;
 
 pub(crate) const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
 const MARK: &[u8; 4] = b"ZWHD";
-/// The key under which readers of Arrow see whose segment it is.
+/// Metadata key under which Arrow readers see the identity of a segment.
 const KEY: &str = "zwire.spool";
-/// All tables together have some 50 columns of 100 octets; more is no head of ours.
+/// Longest head: all tables together have some 50 columns of 100 octets.
 const MAX_HEAD: u64 = 64 << 10;
 
-/// Which spool it is: 16 random octets.
+/// Id of a spool: 16 random octets.
 pub type SpoolId = [u8; 16];
 
-/// Whose segment it is and where it stands.
+/// Identity and position of a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
-    /// The spool.
+    /// Id of the spool.
     pub(crate) spool: SpoolId,
     /// The shard.
     pub(crate) shard: Shard,
     /// The offset of its first row.
     pub(crate) base: u64,
-    /// Where the segment before it ended: offsets between there and `base` were given up.
+    /// End of the previous segment: offsets from there to `base` are not used.
     pub(crate) follows: u64,
-    /// How often the spool had been opened for writing.
+    /// Number of times that the spool had been opened for writing.
     pub(crate) epoch: u64,
 }
 
-/// 32 digits.
+/// Formats octets as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What [`hex`] has made of an id.
+/// Parses an id formatted by [`hex`].
 pub(crate) fn unhex(text: &str) -> Option<SpoolId> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
     let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).unwrap_or(&0)).collect();
@@ -62,7 +62,7 @@ pub(crate) fn unhex(text: &str) -> Option<SpoolId> {
 }
 
 impl Head {
-    /// The octets of a segment's beginning.
+    /// Encodes the head of a segment.
     pub(crate) fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
         let schema = self.schema(layout, &mut builder);
@@ -99,7 +99,7 @@ impl Head {
         IpcSchemaEncoder::new().schema_to_fb_offset(builder, &schema)
     }
 
-    /// What stands behind the last block of a sealed segment: the end of the stream, and where the blocks are.
+    /// Encodes the end of a sealed segment: end of stream, and footer with the positions of the blocks.
     pub(crate) fn encode_footer(&self, layout: &Layout, blocks: &[FooterBlock]) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
         let schema = self.schema(layout, &mut builder);
@@ -123,9 +123,9 @@ impl Head {
         out
     }
 
-    /// Reads the beginning of a segment; also how long it is.
+    /// Reads the head of a segment; also returns its length.
     ///
-    /// `Ok(None)`: it is shorter than a beginning, as files are whose writer was stopped while making them.
+    /// `Ok(None)`: the file is shorter than a head, because its writer was stopped while creating it.
     pub(crate) fn read(file: &dyn ReadAt, path: &Path, layout: &Layout) -> Result<Option<(Self, u64)>> {
         let bad = |problem: String| Error::BadFile { path: path.to_owned(), problem };
         let total = file.len().map_err(Error::io("read", path))?;

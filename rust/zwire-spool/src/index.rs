@@ -1,6 +1,7 @@
-//! The list of a segment's blocks, in a file beside it.
+//! Index of a segment: the list of its blocks, in a file beside it.
 //!
-//! It is a cache: what is missing or damaged is found again in the segment. One entry has 64 octets:
+//! The index is a cache: missing or damaged entries are found again by scanning the segment. One entry
+//! has 64 octets:
 //!
 //! ```text
 //!  0  position   8  length   16  first offset   24  least recv_ts   32  greatest recv_ts
@@ -15,10 +16,10 @@ use crate::{
 use std::path::Path;
 
 pub(crate) const ENTRY: usize = 64;
-/// 256 MiB of blocks of 64 octets would be 4 million; no segment has more.
+/// Most entries: 256 MiB of blocks of 64 octets would be 4 million.
 const MAX_ENTRIES: u64 = 16 << 20;
 
-/// Where a block is, and what is in it.
+/// Position and content of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) at: u64,
@@ -28,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) max_time: i64,
     pub(crate) rows: u32,
     pub(crate) crc: u32,
-    /// Octets in front of its body.
+    /// Octets before its body.
     pub(crate) head: u32,
 }
 
@@ -46,7 +47,7 @@ impl Entry {
         }
     }
 
-    /// The offset behind its last row.
+    /// Offset after its last row.
     pub(crate) const fn end(&self) -> u64 {
         self.first.saturating_add(self.rows as u64)
     }
@@ -66,7 +67,7 @@ impl Entry {
         out
     }
 
-    /// `None`: the checksum is wrong.
+    /// Decodes an entry; `None` if its checksum is wrong.
     pub(crate) fn decode(octets: &[u8; ENTRY]) -> Option<Self> {
         (crc32c::crc32c(&octets[..60]) == u32_at(octets, 60)).then(|| Self {
             at: u64_at(octets, 0),
@@ -81,8 +82,8 @@ impl Entry {
     }
 }
 
-/// Appends entries that were added to a file since: as long as they are whole, and each goes on where the
-/// one before ends. `start` and `base` are position and offset of the first block.
+/// Appends entries that were added to a file, as long as they are complete and contiguous. `start` and
+/// `base` are position and offset of the first block.
 pub(crate) fn read_more(
     file: &dyn ReadAt,
     path: &Path,

@@ -1,19 +1,19 @@
-//! A log of messages on disk, for readers that want to read the same range twice.
+//! Log of messages on disk, for readers that need to read the same range twice.
 //!
-//! A spool is a folder with one ordered log for each shard, and one more for what was lost. A log is a row of
-//! segments; a segment is a file of Arrow, so that whoever reads Arrow reads it; a block is a record batch
-//! with a checksum. Each row has an offset: dense in its shard, and never used twice.
+//! A spool is a folder with one ordered log for each shard, and one more for lost messages. A log is a
+//! sequence of segments; a segment is an Arrow file, readable by any Arrow reader; a block is a record
+//! batch with a checksum. Each row has an offset: dense in its shard, and never used twice.
 //!
-//! | Module | Has |
+//! | Module | Content |
 //! |---|---|
 //! | [`layout`] | tables, columns, shards |
-//! | [`block`] | rows become octets |
-//! | [`shard`], [`writer`] | what is appended, by whom, and where the last writer stopped |
-//! | [`reader`], [`plan`] | ranges are read, limited and split |
-//! | [`wire`] | the same blocks for whoever has no files |
+//! | [`block`] | encoding of rows as blocks |
+//! | [`shard`], [`writer`] | appending, exclusive access, recovery after a crash |
+//! | [`reader`], [`plan`] | reading, limiting and splitting of ranges |
+//! | [`wire`] | transfer of ranges over a network |
 //!
-//! It knows files and rules, and nothing of sockets, threads, clocks, random numbers or Python: time and ids
-//! come in as arguments.
+//! The crate deals with files and formats only, without sockets, threads, clocks, random numbers or
+//! Python: time and ids are passed as arguments.
 
 pub mod block;
 mod column;

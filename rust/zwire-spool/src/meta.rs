@@ -1,4 +1,4 @@
-//! `meta.json`: what a spool is.
+//! `meta.json`: description of a spool.
 
 use crate::{
     error::{Error, Result},
@@ -14,42 +14,42 @@ use std::{
 };
 
 const NAME: &str = "meta.json";
-/// No file of JSON here is longer.
+/// Longest JSON file.
 const MAX_JSON: u64 = 1 << 20;
 
-/// Which shard a message goes to.
+/// Assignment of messages to shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// The checksum of its key, modulo the number of shards.
+    /// Selection by the checksum of the key, modulo the number of shards.
     Hash,
-    /// The first of these key expressions that it matches, or the first shard.
+    /// Selection by the first of these key expressions that matches; the first shard if none does.
     Keys(Vec<String>),
 }
 
 impl Rule {
-    /// The shard that the checksum of a key says.
+    /// Shard for a key under [`Self::Hash`].
     #[allow(clippy::cast_possible_truncation, reason = "there are at most 1024 shards")]
     pub fn hash(key: &str, shards: usize) -> u32 {
         crc32c::crc32c(key.as_bytes()) % shards.max(1) as u32
     }
 }
 
-/// What a spool is, and how it was left.
+/// Description and state of a spool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meta {
-    /// Which spool.
+    /// Id of the spool.
     pub id: SpoolId,
-    /// Which columns.
+    /// Columns of its rows.
     pub layout: Layout,
-    /// How many shards.
+    /// Number of shards.
     pub shards: u32,
-    /// Which message goes where.
+    /// Assignment of messages to shards.
     pub rule: Rule,
-    /// When it was made, in microseconds since 1970.
+    /// Time of creation, in microseconds since 1970.
     pub created: i64,
-    /// How often it was opened for writing.
+    /// Number of times that it was opened for writing.
     pub epoch: u32,
-    /// The start of the machine during which it was last opened for writing.
+    /// Boot id of the machine when it was last opened for writing.
     pub boot: String,
     /// Whether the last writer has closed it.
     pub clean: bool,
@@ -99,7 +99,7 @@ impl Meta {
         })
     }
 
-    /// Of the spool in a folder. `Ok(None)`: there is none.
+    /// Reads the description of the spool in a folder. `Ok(None)`: there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join(NAME);
         let Some(json) = read_json(&path)? else { return Ok(None) };
@@ -116,7 +116,7 @@ impl Meta {
     }
 }
 
-/// A file of JSON with the checksum of its content in it. `Ok(None)`: there is none.
+/// Reads a JSON file that contains the checksum of its content. `Ok(None)`: it does not exist.
 pub(crate) fn read_json(path: &Path) -> Result<Option<Json>> {
     let bad = |problem: &str| Error::BadFile { path: path.to_owned(), problem: problem.to_owned() };
     match fs::metadata(path) {
@@ -135,14 +135,14 @@ pub(crate) fn read_json(path: &Path) -> Result<Option<Json>> {
     Ok(Some(json))
 }
 
-/// Replaces a file of JSON at once: whoever reads it sees the old or the new content, also after a power cut.
+/// Replaces a JSON file atomically: a reader sees the old or the new content, also after a power failure.
 pub(crate) fn write_json(path: &Path, mut json: Json) -> Result<()> {
     let crc = crc32c::crc32c(json.to_string().as_bytes());
     if let Some(object) = json.as_object_mut() {
         object.insert("crc32c".to_owned(), crc.into());
     }
     let mut draft = path.as_os_str().to_owned();
-    // Several may write the same file at once; each has a draft of its own.
+    // Several writers may write the same file at once; each has a draft of its own.
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     draft.push(format!(".{}-{}.new", std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed)));
     let draft = PathBuf::from(draft);
@@ -153,14 +153,14 @@ pub(crate) fn write_json(path: &Path, mut json: Json) -> Result<()> {
         fs::rename(&draft, path)
     })();
     written.map_err(|error| {
-        // What is left of it would only lie around.
+        // Removes the incomplete draft.
         let _ = fs::remove_file(&draft);
         Error::io("write", path)(error)
     })?;
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// Waits until the disk has the names in a folder.
+/// Waits until the names in a folder are on disk.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     {
@@ -171,7 +171,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel calls this start of the machine; empty where nobody knows.
+/// Boot id of the machine; empty if the system has none.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map_or_else(|_| String::new(), |id| id.trim().to_owned())

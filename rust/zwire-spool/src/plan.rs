@@ -1,4 +1,4 @@
-//! Which part of a backlog is read next, and by how many readers at once.
+//! Planning of reads: which part of a backlog is read next, and by how many readers at once.
 
 use crate::{
     consumers::Offsets,
@@ -8,20 +8,20 @@ use crate::{
     reader::Spool,
 };
 
-/// A part of a shard.
+/// Range of offsets of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
     /// The shard.
     pub shard: u32,
-    /// Its first offset.
+    /// First offset.
     pub start: u64,
-    /// The one behind its last.
+    /// Offset after the last.
     pub stop: u64,
-    /// About how many octets it has.
+    /// Approximate number of octets.
     pub bytes: u64,
 }
 
-/// Offsets that stand beside each other, and how many octets they are.
+/// Contiguous offsets, with their number of octets.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     from: u64,
@@ -29,19 +29,19 @@ struct Piece {
     bytes: u64,
 }
 
-/// A share of `whole` that is proportional.
+/// Proportional share of `whole`.
 fn share(whole: u64, part: u64, total: u64) -> u64 {
     let wide = u128::from(whole) * u128::from(part) / u128::from(total.max(1));
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
 impl Spool {
-    /// The first offsets whose rows were received at a time, in microseconds since 1970, or later; the end
-    /// of a shard that has none.
+    /// First offset of each shard with a row received at or after a time in microseconds since 1970; the
+    /// end of the shard if there is none.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// Errors of reading.
     pub fn at(&self, time: i64) -> Result<Offsets> {
         (0..self.meta().shards)
             .map(|number| Ok((number, self.shard_at(Shard::Data(number), time)?)))
@@ -54,8 +54,8 @@ impl Spool {
         for base in log.bases.clone() {
             let view = log.view(base)?;
             view.load(mark.end)?;
-            // Clocks may be set back, so the first block counts that reaches the time, not the place
-            // between two.
+            // Clocks may be set back, so the first block that reaches the time counts, without a binary
+            // search.
             let Some(entry) = view.entries.iter().find(|entry| entry.max_time >= time).copied() else {
                 continue;
             };
@@ -78,11 +78,11 @@ impl Spool {
         Ok(mark.end)
     }
 
-    /// When a row was received, in microseconds since 1970.
+    /// Time at which a row was received, in microseconds since 1970.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// Errors of reading.
     pub fn received(&self, shard: u32, offset: u64) -> Result<Option<i64>> {
         let stop = offset.saturating_add(1);
         let mut rows = self.read(Shard::Data(shard), offset, stop, Some(&["recv_ts"]), Default::default())?;
@@ -93,12 +93,12 @@ impl Spool {
         Ok(times.and_then(|times| times.values().first().copied()))
     }
 
-    /// An end between `start` and `end` that keeps to a limit, which shards share by their backlog. There
-    /// is always some progress.
+    /// An end between `start` and `end` that respects a limit, divided among the shards by their backlog.
+    /// Always makes some progress.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// Errors of reading.
     pub fn walk(
         &self,
         start: &Offsets,
@@ -118,7 +118,7 @@ impl Spool {
                     *to = from(start, *shard) + part;
                     left -= part;
                 }
-                // What rounding has left goes to whoever has a backlog.
+                // The remainder of rounding goes to the first shards that still have a backlog.
                 for (shard, to) in &mut ends {
                     let most = end.get(shard).copied().unwrap_or(*to).max(*to);
                     let more = (most - *to).min(left);
@@ -145,7 +145,7 @@ impl Spool {
                     moved |= to > begin;
                     ends.insert(*shard, to);
                 }
-                // A single row may be more than the limit.
+                // A single row may exceed the limit.
                 let first = pieces.iter().find_map(|(shard, _, pieces)| Some((*shard, pieces.first()?.from)));
                 if let (false, Some((shard, offset))) = (moved, first) {
                     ends.insert(shard, offset + 1);
@@ -155,12 +155,12 @@ impl Spool {
         Ok(ends)
     }
 
-    /// Cuts what is between `start` and `end` into about `parts` ranges of about as many octets; at least
-    /// one for each shard that has something.
+    /// Divides the rows between `start` and `end` into about `parts` ranges of similar size; at least one
+    /// for each shard with rows.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// Errors of reading.
     pub fn split(&self, start: &Offsets, end: &Offsets, parts: usize) -> Result<Vec<Range>> {
         let mut shards = Vec::new();
         for (&shard, &to) in end {
@@ -198,7 +198,7 @@ fn from(start: &Offsets, shard: u32) -> u64 {
 }
 
 impl Log {
-    /// The segments of a range of offsets; those at its ends in proportion.
+    /// Segments of a range of offsets; the sizes of the first and the last are estimated in proportion.
     fn pieces(&mut self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         let bases = self.bases.clone();
@@ -216,8 +216,8 @@ impl Log {
         Ok(pieces)
     }
 
-    /// The offset in front of which there are so many octets of the pieces, at the end of a block where
-    /// that is possible. `None`: not one row.
+    /// The offset before which the pieces have `bytes` octets, at the end of a block if possible. `None`:
+    /// not a single row.
     fn reach(&mut self, pieces: &[Piece], bytes: u64) -> Result<Option<u64>> {
         let mut left = bytes;
         let mut reached = None;
@@ -243,7 +243,7 @@ impl Log {
             }
             break;
         }
-        // A first block that is too large is cut.
+        // A first block that is too large is divided.
         if let (None, Some(first)) = (reached, pieces.first())
             && let (Some(base), _) = self.around(first.from)
             && let Some(block) = self.blocks(base, first.from, first.to)?.first()
@@ -254,11 +254,12 @@ impl Log {
         Ok(reached)
     }
 
-    /// The blocks of a segment that hold rows of a range; those at its ends in proportion.
+    /// Blocks of a segment with rows of a range; the sizes of the first and the last are estimated in
+    /// proportion.
     fn blocks(&mut self, base: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
         let view = match self.view(base) {
             Ok(view) => view,
-            // Whoever reads it will say so; one that goes on behind it has to be able to plan.
+            // The reader will report the damage; a reader that resumes behind it has to be able to plan.
             Err(Error::Corrupt { .. }) => {
                 let to = self.around(base).1.map_or(to, |behind| behind.min(to));
                 return Ok(vec![Piece { from: from.max(base), to, bytes: self.bytes(base)? }]);
@@ -274,7 +275,7 @@ impl Log {
         Ok(pieces.collect())
     }
 
-    /// Octets of the segment that begins at an offset.
+    /// Size in octets of the segment that begins at an offset.
     fn bytes(&self, base: u64) -> Result<u64> {
         let path = self.path(base);
         let len = std::fs::metadata(&path).map_err(Error::io("read", path))?.len();

@@ -1,22 +1,23 @@
-//! Reading at a position: of files, and of octets in memory for tests.
+//! Positioned reads: of files, and of octets in memory for tests.
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
 use std::{fs::File, io, path::Path, sync::Arc};
 
-/// Of what is recommended for the buffers of Arrow, and what those of a block are at multiples of in it.
+/// Alignment recommended for Arrow buffers; the buffers in a block are at multiples of it.
 const ALIGNMENT: usize = 64;
 
-/// Something that is read at positions.
-#[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+/// Source with positioned reads.
+#[allow(clippy::len_without_is_empty, reason = "not needed")]
 pub(crate) trait ReadAt {
-    /// How long it is now.
+    /// Current length.
     fn len(&self) -> io::Result<u64>;
 
-    /// Reads up to a buffer full from a position on.
+    /// Reads from a position up to the length of the buffer.
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Appends up to as much as a buffer has room for. That it need not be zeros before is what it is for.
+    /// Appends from a position up to the capacity of the buffer; an implementation need not fill it with
+    /// zeros first.
     fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
         let there = buffer.len();
         buffer.resize(buffer.capacity(), 0);
@@ -60,25 +61,26 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// The number of 32 bits at a position, little-endian.
+/// The little-endian 32-bit number at a position.
 ///
 /// # Panics
 ///
-/// If there are fewer octets: who calls it has looked.
+/// If there are fewer octets: the caller must check the length.
 pub(crate) fn u32_at(octets: &[u8], at: usize) -> u32 {
     let mut value = [0; 4];
     value.copy_from_slice(&octets[at..at + 4]);
     u32::from_le_bytes(value)
 }
 
-/// The same with 64 bits.
+/// The little-endian 64-bit number at a position.
 pub(crate) fn u64_at(octets: &[u8], at: usize) -> u64 {
     let mut value = [0; 8];
     value.copy_from_slice(&octets[at..at + 8]);
     u64::from_le_bytes(value)
 }
 
-/// Opens a file for reading. A pipe is refused: opening it would wait for somebody who writes.
+/// Opens a file for reading. A pipe is refused: opening it would block until another process writes to
+/// it.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     if std::os::unix::fs::FileTypeExt::is_fifo(&std::fs::metadata(path)?.file_type()) {
@@ -92,7 +94,7 @@ fn ends(path: &Path) -> Error {
     Error::Io { doing: "read", path: path.to_owned(), source }
 }
 
-/// Fills a buffer from a position on; a file that ends earlier is an error.
+/// Fills a buffer from a position; a file that ends earlier is an error.
 pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut [u8]) -> Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, at) {
@@ -108,14 +110,14 @@ pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut
     Ok(())
 }
 
-/// So many octets from a position on.
+/// Reads `len` octets from a position.
 pub(crate) fn read_exactly(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Vec<u8>> {
     let mut buffer = Vec::with_capacity(len);
     append(file, path, at, len, &mut buffer)?;
     Ok(buffer)
 }
 
-/// The same, where the columns of Arrow want them in memory.
+/// As [`read_exactly`], with the alignment that Arrow columns need.
 pub(crate) fn read_aligned(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Buffer> {
     let mut buffer: Vec<u8> = Vec::with_capacity(len + ALIGNMENT);
     let before = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
@@ -124,7 +126,7 @@ pub(crate) fn read_aligned(file: &dyn ReadAt, path: &Path, at: u64, len: usize) 
     Ok(Buffer::from_vec(buffer).slice_with_length(before, len))
 }
 
-/// Appends so many octets, for which there is room; a file that ends earlier is an error.
+/// Appends `len` octets, for which the buffer has room; a file that ends earlier is an error.
 fn append(file: &dyn ReadAt, path: &Path, at: u64, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
     let (begin, end) = (buffer.len(), buffer.len() + len);
     while buffer.len() < end {
@@ -135,7 +137,7 @@ fn append(file: &dyn ReadAt, path: &Path, at: u64, len: usize, buffer: &mut Vec<
             Err(error) => return Err(Error::io("read", path)(error)),
         }
     }
-    // A buffer may have more room than was asked for.
+    // The buffer may have more capacity than requested.
     buffer.truncate(end);
     Ok(())
 }
@@ -144,7 +146,7 @@ fn append(file: &dyn ReadAt, path: &Path, at: u64, len: usize, buffer: &mut Vec<
 mod tests {
     use super::*;
 
-    /// Gives little at a time, and is interrupted.
+    /// Source that returns a few octets at a time, and is interrupted.
     struct Slow<'a>(&'a [u8], core::cell::Cell<bool>);
 
     impl ReadAt for Slow<'_> {

@@ -1,4 +1,4 @@
-//! A spool that is read. Readers take no lock, and never stop the writer.
+//! Reading of a spool. Readers take no lock, and never block the writer.
 
 use crate::{
     consumers::{self, Consumer, Offsets},
@@ -17,19 +17,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A spool in a folder, seen from outside.
+/// Reader of the spool in a folder.
 #[derive(Clone, Debug)]
 pub struct Spool {
     dir: PathBuf,
     meta: Meta,
 }
 
-/// How much a batch may hold.
+/// Limits of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
-    /// Rows; a batch has never more.
+    /// Most rows of a batch.
     pub rows: usize,
-    /// Octets; only a block that has more makes a batch with more.
+    /// Most octets of a batch; only a single larger block exceeds it.
     pub bytes: usize,
 }
 
@@ -40,11 +40,11 @@ impl Default for BatchLimits {
 }
 
 impl Spool {
-    /// The spool in a folder.
+    /// Opens the spool in a folder.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if there is none, [`Error::BadFile`] if what is there cannot be understood.
+    /// [`Error::Usage`] if there is none, [`Error::BadFile`] if its description cannot be read.
     pub fn open(dir: &Path) -> Result<Self> {
         match Meta::read(dir)? {
             Some(meta) => Ok(Self { dir: dir.to_owned(), meta }),
@@ -52,27 +52,27 @@ impl Spool {
         }
     }
 
-    /// Where it is.
+    /// Folder of the spool.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What it was when it was opened.
+    /// Description of the spool at the time it was opened.
     pub const fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// What the writer has published of each shard, the gap log at last.
+    /// Published marks of each shard and finally of the gap log.
     ///
     /// # Errors
     ///
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn marks(&self) -> Result<Vec<Mark>> {
         let shards = (0..self.meta.shards).map(Shard::Data).chain([Shard::Gaps]);
         shards.zip(self.records()?).map(|(shard, record)| self.mark_of(shard, record)).collect()
     }
 
-    /// What is written down of each shard, the gap log at last.
+    /// Stored records of each shard and finally of the gap log.
     fn records(&self) -> Result<Vec<Option<[u64; VALUES]>>> {
         slots::read(&self.dir.join(MARKS), &self.meta.id, self.meta.shards as usize + 1)
     }
@@ -81,11 +81,11 @@ impl Spool {
         record.map_or_else(|| self.find_mark(shard), |values| Ok(Mark::decode(values)))
     }
 
-    /// What the writer has published of a shard.
+    /// Published mark of a shard.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if there is no such shard; of the operating system.
+    /// [`Error::Usage`] if there is no such shard; errors of the operating system.
     pub fn mark(&self, shard: Shard) -> Result<Mark> {
         let index = match shard {
             Shard::Gaps => self.meta.shards,
@@ -99,7 +99,7 @@ impl Spool {
         Error::Usage(format!("shard {number}: this spool has shards 0 to {}", self.meta.shards - 1))
     }
 
-    /// What there is, where nobody has written it down.
+    /// Determines the mark of a shard from its segments, if no record of it is stored.
     fn find_mark(&self, shard: Shard) -> Result<Mark> {
         let mut log = self.log(shard)?;
         let (Some(&first), Some(&last)) = (log.bases.first(), log.bases.last()) else {
@@ -112,7 +112,7 @@ impl Spool {
         Ok(Mark { earliest: first, end, rows_to: end, last_time, ..Mark::default() })
     }
 
-    /// The columns that rows of a shard are kept with.
+    /// Columns of the rows of a shard.
     pub fn layout(&self, shard: Shard) -> Layout {
         match shard {
             Shard::Data(_) => self.meta.layout.clone(),
@@ -126,11 +126,12 @@ impl Spool {
         Ok(Log::new(self.meta.id, shard, self.layout(shard), folder, bases))
     }
 
-    /// Reads a range of offsets as batches with some columns, in the order asked for; all if `None`.
+    /// Reads a range of offsets as batches with some columns, in the requested order; all columns if
+    /// `None`.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] if not all of it is there, [`Error::Usage`] for unknown columns.
+    /// [`Error::OutOfRange`] if a part of it does not exist, [`Error::Usage`] for unknown columns.
     pub fn read(
         &self,
         shard: Shard,
@@ -145,7 +146,7 @@ impl Spool {
         Ok(Rows::new(cursor, batches))
     }
 
-    /// That a range is there.
+    /// Checks that a range exists.
     pub(crate) fn check(&self, shard: Shard, start: u64, stop: u64) -> Result<()> {
         let mark = self.mark(shard)?;
         for offset in [start, stop] {
@@ -159,11 +160,11 @@ impl Spool {
         Ok(())
     }
 
-    /// Says how far a reader has come, at a time in microseconds since 1970.
+    /// Stores the position of a consumer, with a time in microseconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] for a name that is no name of a file, or a shard that is not there.
+    /// [`Error::Usage`] for an invalid name, or a shard that does not exist.
     pub fn commit(&self, name: &str, offsets: Offsets, now: i64) -> Result<()> {
         if let Some(shard) = offsets.keys().find(|shard| **shard >= self.meta.shards) {
             return Err(self.no_shard(*shard));
@@ -171,11 +172,11 @@ impl Spool {
         consumers::commit(&self.dir, &self.meta.id, name, &Consumer { offsets, at: now })
     }
 
-    /// Who has read how far.
+    /// Positions of all consumers.
     ///
     /// # Errors
     ///
-    /// Of the operating system, or a damaged file.
+    /// Errors of the operating system, or a damaged file.
     pub fn consumers(&self) -> Result<BTreeMap<String, Consumer>> {
         consumers::all(&self.dir, &self.meta.id)
     }

@@ -1,4 +1,4 @@
-//! Opening a shard for writing: where the last writer has stopped.
+//! Recovery: opening a shard for writing at the point where the last writer stopped.
 
 use crate::{
     block::BlockBuilder,
@@ -19,44 +19,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What was found when a shard was opened for writing again.
+/// Result of opening an existing shard for writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovered {
-    /// Which shard.
+    /// Shard concerned.
     pub shard: Shard,
-    /// The offset of its next row.
+    /// Offset of its next row.
     pub next: u64,
-    /// Offsets that no row has: from here to `next`. Equal to `next` if all have one.
+    /// First offset without a row: offsets from here to `next` are not used. Equal to `next` if there are
+    /// none.
     pub hole: u64,
-    /// Octets behind the last whole block, which were cut off.
+    /// Octets after the last complete block, which were cut off.
     pub cut: u64,
-    /// A file that is damaged, and what is wrong with it; it was left as it is.
+    /// Damaged file, and a description of the damage; the file was left unchanged.
     pub damaged: Option<(PathBuf, String)>,
-    /// The receive time of the last row, in microseconds since 1970; 0 if there is none.
+    /// Receive time of the last row, in microseconds since 1970; 0 if there is none.
     pub last_time: i64,
 }
 
-/// How a spool was left by its last writer.
+/// State in which the last writer left the spool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Left {
-    /// It was closed, or its writer was stopped while the machine went on: the kernel has all it was given.
+    /// Closed, or the writer was stopped while the machine kept running: the kernel has all data written.
     Whole,
-    /// The machine has stopped: of what was not on the disk anything may be missing.
+    /// The machine has stopped: any data that was not on disk may be missing.
     Torn,
 }
 
-/// Where and how a shard is opened.
+/// Parameters for opening a shard.
 pub(crate) struct Site<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) id: SpoolId,
-    /// The place of this shard in the files of all.
+    /// Index of this shard in the files that all shards share.
     pub(crate) index: usize,
     pub(crate) shards: usize,
     pub(crate) left: Left,
     pub(crate) epoch: u32,
 }
 
-/// The files in which all shards have a record.
+/// Files with a record for each shard.
 pub(crate) const MARKS: &str = "marks";
 pub(crate) const AHEAD: &str = "ahead";
 
@@ -74,8 +75,8 @@ pub(crate) fn open(
     let ahead_path = site.dir.join(AHEAD);
     let reserved = slots::read(&ahead_path, &site.id, site.shards)?[site.index].map_or(0, |values| values[0]);
 
-    // After a stop of the machine, what was only published to the kernel may be gone, and nobody can say how
-    // much that was; the same without a mark. Then numbers go on behind all that were reserved.
+    // After a stop of the machine, rows that were only passed to the kernel may be lost, in unknown
+    // number; the same applies without a mark. Then numbering resumes after all reserved offsets.
     let certain = known.filter(|_| site.left == Left::Whole || options.durability == Durability::Disk);
     let must = certain.map_or(Must::default(), |mark| Must { rows: mark.rows_to, end: mark.end });
     let mut report = Recovered {
@@ -96,7 +97,7 @@ pub(crate) fn open(
     report.hole = end.max(must.rows).min(next);
     report.next = next;
 
-    // A writer that was stopped while deleting has left files that nobody may read any more.
+    // A writer that was stopped while deleting may have left segments before `earliest`.
     let told = known.map_or(0, |mark| mark.earliest);
     while let Some(oldest) = kept.front().copied().filter(|oldest| oldest.end <= told) {
         delete_segment(&folder, oldest.base)?;
@@ -104,7 +105,7 @@ pub(crate) fn open(
     }
     let first = kept.front().map_or(next, |segment| segment.base);
     let mark = Mark {
-        // A segment that was taken away is missed, and not forgotten.
+        // A removed segment is reported as missing, not silently skipped.
         earliest: known.map_or(first, |mark| mark.earliest.min(next)),
         end: next,
         rows_to: report.hole,
@@ -133,17 +134,17 @@ pub(crate) fn open(
     Ok((writer, report))
 }
 
-/// What is known to have been published.
+/// Offsets that are known to have been published.
 #[derive(Clone, Copy, Default)]
 struct Must {
-    /// Up to here there are rows.
+    /// Offset up to which there are rows.
     rows: u64,
-    /// Up to here offsets are used.
+    /// Offset up to which offsets are used.
     end: u64,
 }
 
-/// The segments that are there, and the offset behind the last row that can be read, if there is a segment.
-/// Cuts off what the writer was stopped in, and seals the last segment.
+/// Lists the segments, and finds the offset after the last readable row, if there is a segment. Cuts off
+/// an incomplete block, and seals the last segment.
 fn last_segment(
     site: &Site<'_>,
     shard: Shard,
@@ -167,7 +168,7 @@ fn last_segment(
                 }
                 None
             }
-            // Its writer was stopped while making it, before it had a row.
+            // The writer was stopped while creating it, before it had a row.
             Ok(None) if base >= must.end => None,
             Ok(None) => Some("is shorter than the beginning of a segment".to_owned()),
             Err(Error::BadFile { problem, .. }) => Some(problem),
@@ -175,11 +176,12 @@ fn last_segment(
         };
         bases.pop();
         match problem {
-            // An empty one would have the name of the next.
+            // The next segment would get the name of this empty one.
             None => delete_segment(folder, base)?,
             Some(problem) => {
                 if base >= must.end {
-                    // Nobody is known to read it, but who deletes what he does not understand?
+                    // No reader is known to need it, but a file that is not understood must not be
+                    // deleted.
                     let aside = path.with_extension("damaged");
                     fs::rename(&path, &aside).map_err(Error::io("rename", &*path))?;
                 }
@@ -196,8 +198,8 @@ fn last_segment(
     Ok((kept, end))
 }
 
-/// The greatest receive time of a segment's last block, by the list beside it. That is a cache: where it
-/// cannot be read, it is not known.
+/// Greatest receive time of a segment's last block, from the index beside it. The index is a cache:
+/// `None` if it cannot be read.
 fn max_time(list: &Path) -> Option<i64> {
     let file = open_file(list).ok()?;
     let last = (file.len().ok()? / index::ENTRY as u64).checked_sub(1)?;
@@ -206,7 +208,7 @@ fn max_time(list: &Path) -> Option<i64> {
     Entry::decode(&octets).map(|entry| entry.max_time)
 }
 
-/// A segment behind which there is another.
+/// A segment that is followed by another one.
 fn sealed(folder: &Path, base: u64, next: u64) -> Result<Kept> {
     let path = folder.join(name(base));
     let bytes = fs::metadata(&path).map_err(Error::io("read", &*path))?.len();
@@ -214,7 +216,7 @@ fn sealed(folder: &Path, base: u64, next: u64) -> Result<Kept> {
     Ok(Kept { base, end: next, bytes, max_time })
 }
 
-/// Finds the end of the last segment, cuts off what is behind it, and seals it.
+/// Finds the end of the last segment, cuts off the data after it, and seals it.
 fn recover_segment(
     segment: &Segment<File>,
     layout: &Layout,
@@ -231,7 +233,7 @@ fn recover_segment(
     let max_time = entries.iter().map(|entry| entry.max_time).max().unwrap_or(i64::MIN);
     let kept = Kept { base: segment.head.base, end, bytes: total, max_time };
     if end < must.rows {
-        // Rows that others may have seen are in there, and some behind may still be whole.
+        // The segment contains rows that readers may have seen, and later ones may still be intact.
         let problem = match found {
             Found::Broken(problem) => problem,
             _ => format!("ends at offset {end}, and {} was published", must.rows),

@@ -1,8 +1,8 @@
-//! What a writer knows of publishers, for the one that comes after it.
+//! Last sequence numbers of publishers, stored for the next writer.
 //!
-//! Rows tell the last number of each publisher, and reading all of them takes too long. So a writer leaves it
-//! in a file, with the offsets in front of which every row is accounted for; the rows behind them are read.
-//! The file is a cache: where it is missing or damaged, only the last rows are known.
+//! Rows contain the last number of each publisher, but reading all of them takes too long. So a writer
+//! stores the numbers in a file, together with the offsets up to which they include every row; later rows
+//! are read. The file is a cache: if it is missing or damaged, only the last rows are used.
 //!
 //! ```text
 //! "ZWIRPUBS" | spool id | parts | parts x (shards | shards x offset | publishers | publishers x publisher) | crc32c
@@ -21,29 +21,29 @@ use std::{fs, io, path::Path};
 const NAME: &str = "publishers";
 const MAGIC: &[u8; 8] = b"ZWIRPUBS";
 const PUBLISHER: usize = 24;
-/// Publishers that are remembered in all.
+/// Most publishers that are stored.
 const MAX_PUBLISHERS: usize = 131_072;
-/// Parts that are remembered: a writer has one for each of its threads.
+/// Most parts that are stored: a writer has one for each of its threads.
 const MAX_PARTS: usize = 4096;
 const MAX_FILE: u64 = 64 << 20;
 
-/// The last number of a publisher.
+/// Last sequence number of a publisher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastNumber {
-    /// The id of its node, as a number of 128 bits, little-endian.
+    /// Id of its node, as a little-endian number of 128 bits.
     pub zid: [u8; 16],
-    /// Which of the node's entities it is.
+    /// Number of the entity within the node.
     pub eid: u32,
-    /// The number.
+    /// The sequence number.
     pub sn: u32,
 }
 
-/// What was known when all rows before some offsets had been written.
+/// Numbers known when all rows before some offsets had been written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Remembered {
     /// The offsets, by shard.
     pub offsets: Offsets,
-    /// The publishers.
+    /// Last numbers of the publishers.
     pub publishers: Vec<LastNumber>,
 }
 
@@ -73,7 +73,7 @@ fn encode(id: &SpoolId, parts: &[Remembered]) -> Vec<u8> {
     octets
 }
 
-/// Takes octets from the front.
+/// Parser that takes octets from the front.
 struct Octets<'a>(&'a [u8]);
 
 impl<'a> Octets<'a> {
@@ -121,7 +121,8 @@ fn decode(id: &SpoolId, octets: &[u8]) -> Option<Vec<Remembered>> {
     rest.0.is_empty().then_some(parts)
 }
 
-/// Replaces the file at once. Nobody waits for the disk: after a power cut there may be none, or a damaged one.
+/// Replaces the file atomically, without waiting for the disk: after a power failure it may be missing or
+/// damaged.
 fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("new");
     fs::write(&draft, octets)?;
@@ -129,11 +130,11 @@ fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
 }
 
 impl Writer {
-    /// Leaves what is known of publishers to the next writer.
+    /// Stores the numbers of publishers for the next writer.
     ///
     /// # Errors
     ///
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn remember(&self, parts: &[Remembered]) -> Result<()> {
         let path = self.dir().join(NAME);
         write(&path, &encode(&self.meta().id, parts)).map_err(Error::io("write", path))
@@ -141,7 +142,7 @@ impl Writer {
 }
 
 impl Spool {
-    /// What a writer has left; nothing if it has left nothing that can be read.
+    /// Numbers stored by the last writer; empty if there are none that can be read.
     pub fn remembered(&self) -> Vec<Remembered> {
         let path = self.dir().join(NAME);
         if !fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE) {
@@ -191,7 +192,7 @@ mod tests {
             let mut changed = octets.clone();
             changed[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
             changed.extend_from_slice(&crc32c::crc32c(&changed).to_le_bytes());
-            // No panic, no memory beyond what is there.
+            // No panic, and no allocation beyond the size of the input.
             decode(&[9; 16], &changed);
         }
     }

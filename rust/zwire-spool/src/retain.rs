@@ -1,4 +1,4 @@
-//! What is deleted, and when.
+//! Retention: deletion of old segments.
 
 use crate::{
     error::{Error, Result},
@@ -7,37 +7,37 @@ use crate::{
 };
 use std::{fs, io, path::Path};
 
-/// A segment that is not written any more.
+/// A segment that is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kept {
     pub(crate) base: u64,
     pub(crate) end: u64,
     pub(crate) bytes: u64,
-    /// The greatest receive time of its rows.
+    /// Greatest receive time of its rows.
     pub(crate) max_time: i64,
 }
 
-/// How long a shard's rows are kept.
+/// Retention rules of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retention {
-    /// What all consumers have read is deleted at this age, in microseconds; `None`: never.
+    /// Age in microseconds at which rows are deleted that all consumers have read; `None`: never.
     pub micros: Option<i64>,
-    /// A shard has no more octets than this, read or not; its open segment is never deleted.
+    /// Most octets of a shard, read or not; its open segment is never deleted.
     pub bytes: Option<u64>,
 }
 
-/// A range of offsets that was deleted.
+/// Range of offsets that was deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deleted {
-    /// Its first offset.
+    /// First offset.
     pub from: u64,
-    /// The one behind its last.
+    /// Offset after the last.
     pub to: u64,
-    /// The first offset of it that not every consumer has read; `to` if each has read all.
+    /// First offset that not every consumer has read; `to` if all have read the range.
     pub unread: u64,
 }
 
-/// Deletes a file; one that is not there is deleted.
+/// Deletes a file; a missing file counts as deleted.
 pub(crate) fn delete(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("delete", path)(error)),
@@ -45,7 +45,7 @@ pub(crate) fn delete(path: &Path) -> Result<()> {
     }
 }
 
-/// Deletes a segment.
+/// Deletes a segment and its index.
 pub(crate) fn delete_segment(folder: &Path, base: u64) -> Result<()> {
     let path = folder.join(name(base));
     delete(&path)?;
@@ -53,17 +53,17 @@ pub(crate) fn delete_segment(folder: &Path, base: u64) -> Result<()> {
 }
 
 impl ShardWriter {
-    /// The greatest receive time in the oldest segment that is not written any more, if there is one.
+    /// Greatest receive time in the oldest complete segment, if there is one.
     pub fn oldest_time(&self) -> Option<i64> {
         self.kept.front().map(|segment| segment.max_time)
     }
 
-    /// Deletes what need not be kept. `committed` is what the slowest consumer has read, `None` if there
-    /// is no consumer.
+    /// Deletes segments according to `rule`. `committed` is the position of the slowest consumer, `None`
+    /// if there is no consumer.
     ///
     /// # Errors
     ///
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn retain(&mut self, rule: &Retention, committed: Option<u64>, now: i64) -> Result<Vec<Deleted>> {
         let mut deleted: Vec<Deleted> = Vec::new();
         let kept: u64 = self.kept.iter().map(|segment| segment.bytes).sum();
@@ -77,7 +77,7 @@ impl ShardWriter {
             }
             self.kept.pop_front();
             total -= oldest.bytes;
-            // Without a consumer nobody is known to have read what the cap takes.
+            // Without consumers, rows deleted because of the size limit count as unread.
             let unread = match committed {
                 Some(committed) => committed.clamp(oldest.base, oldest.end),
                 None if old => oldest.end,
@@ -86,7 +86,7 @@ impl ShardWriter {
             deleted.push(Deleted { from: oldest.base, to: oldest.end, unread });
         }
         let Some(last) = deleted.last() else { return Ok(deleted) };
-        // Readers hear of it before the files are gone.
+        // Readers see the new mark before the files are deleted.
         self.mark.earliest = self.kept.front().map_or(last.to.max(self.follows), |segment| segment.base);
         if let Some(base) = self.open_base().filter(|_| self.kept.is_empty()) {
             self.mark.earliest = base;

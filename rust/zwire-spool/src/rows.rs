@@ -1,4 +1,4 @@
-//! Blocks become batches: the same way for those of files and those that came over a network.
+//! Conversion of blocks to batches, for blocks from files and from a network alike.
 
 use crate::{
     block::verify,
@@ -14,18 +14,18 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Makes batches of the blocks of a range, which come in order.
+/// Builder of batches from the blocks of a range, which arrive in order.
 pub(crate) struct Batches {
     pub(crate) shard: Shard,
     layout: Layout,
     schema: SchemaRef,
-    /// Where the chosen columns are kept; `None` for the one that is made.
+    /// Indices of the selected columns in the block; `None` for the computed one.
     stored: Vec<Option<usize>>,
-    /// The offset of the first row that is not in a batch yet.
+    /// Offset of the first row that is not in a batch yet.
     pub(crate) next: u64,
     pub(crate) stop: u64,
     limits: BatchLimits,
-    /// Small ones that become one, their rows and their octets.
+    /// Small batches to be concatenated, with their rows and octets.
     joined: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
@@ -33,7 +33,8 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Of rows `start` to `stop` (exclusive), with some columns in the order asked for; all if `None`.
+    /// Builder for rows `start` to `stop` (exclusive), with some columns in the requested order; all if
+    /// `None`.
     ///
     /// # Errors
     ///
@@ -80,29 +81,30 @@ impl Batches {
         self.schema.clone()
     }
 
-    /// Whether all of the range has come.
+    /// Whether the whole range has been taken.
     pub(crate) const fn is_done(&self) -> bool {
         self.next >= self.stop
     }
 
-    /// A batch that is complete.
+    /// The next complete batch.
     pub(crate) fn pop(&mut self) -> Option<RecordBatch> {
         self.ready.pop_front()
     }
 
-    /// Goes on behind offsets that no row has.
+    /// Skips offsets without rows.
     pub(crate) fn skip(&mut self, end: u64) {
         self.next = end.min(self.stop).max(self.next);
     }
 
-    /// Takes the block that holds the next row, and has so many from an offset on; or what is wrong with it.
+    /// Takes the block with the next row, which has `rows` rows from offset `first` on; returns the
+    /// problem if it is invalid.
     pub(crate) fn take(
         &mut self,
         octets: Buffer,
         (first, rows): (u64, u32),
     ) -> core::result::Result<(), String> {
         let len = octets.len();
-        // Joining copies: for what is full as blocks are, a mebibyte, it costs more than it saves.
+        // Concatenation copies: for full blocks of a mebibyte it costs more than it saves.
         let small = (rows as usize) < self.limits.rows / 8 && len < self.limits.bytes / 16;
         let fits = self.rows + rows as usize <= self.limits.rows && self.bytes + len <= self.limits.bytes;
         if !(small && fits) {
@@ -122,7 +124,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Makes one batch of those that wait for company.
+    /// Concatenates the small batches collected so far.
     pub(crate) fn join(&mut self) -> core::result::Result<(), String> {
         (self.rows, self.bytes) = (0, 0);
         let mut joined = std::mem::take(&mut self.joined);
@@ -134,7 +136,7 @@ impl Batches {
         Ok(())
     }
 
-    /// The rows of a block that belong to the range. Everything of it is verified.
+    /// Verifies and decodes the rows of a block that belong to the range.
     fn decode(&self, octets: Buffer, (first, rows): (u64, u32)) -> core::result::Result<RecordBatch, String> {
         let trailer = verify(&octets, self.shard)?;
         if (trailer.first, trailer.rows) != (first, rows) || !(first..trailer.end()).contains(&self.next) {
@@ -157,11 +159,11 @@ impl Batches {
     }
 }
 
-/// A range of rows, batch by batch.
+/// Rows of a range, batch by batch.
 pub struct Rows {
     cursor: Cursor,
     batches: Batches,
-    /// What has gone wrong behind the batches that are ready.
+    /// Error that follows the batches that are ready.
     failed: Option<Error>,
 }
 
@@ -170,13 +172,13 @@ impl Rows {
         Self { cursor, batches, failed: None }
     }
 
-    /// What its batches look like.
+    /// Schema of the batches.
     pub fn schema(&self) -> SchemaRef {
         self.batches.schema()
     }
 
-    /// The next batch, or `None` behind the last row. Everything is verified: checksums, and that no
-    /// offset is missing. An error comes behind all rows that are before the one that it names.
+    /// The next batch, or `None` after the last row. Verifies checksums, and that no offset is missing.
+    /// An error is returned after all rows that precede the offset it names.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A segment: a file of Arrow with the blocks of a range of offsets.
+//! Segments: Arrow files with the blocks of a range of offsets.
 
 use crate::{
     block::{TRAILER, Trailer, verify},
@@ -12,27 +12,27 @@ use arrow_buffer::Buffer;
 use arrow_ipc::root_as_message;
 use std::path::{Path, PathBuf};
 
-/// The ending of segments' names, and of those of their lists of blocks.
+/// File name extensions of segments, and of their indexes.
 pub(crate) const ENDING: &str = "arrow";
 pub(crate) const INDEX_ENDING: &str = "idx";
 
-/// No block is longer: a column has less than 2 GiB, and only one column of a row is that long.
+/// Longest block: a column has less than 2 GiB, and at most one column of a row is that long.
 const MAX_BLOCK: u64 = 4 << 30;
-/// A block's head has less than 100 octets for each column.
+/// Longest head of a block: less than 100 octets for each column.
 const MAX_BLOCK_HEAD: u32 = 64 << 10;
 
-/// The name of the segment that begins at an offset.
+/// File name of the segment that begins at an offset.
 pub(crate) fn name(base: u64) -> String {
     format!("{base:020}.{ENDING}")
 }
 
-/// The offset at which a segment of this name begins.
+/// First offset of the segment with this name.
 pub(crate) fn base(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(ENDING)?.strip_suffix('.')?;
     (digits.len() == 20 && digits.bytes().all(|c| c.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
-/// The bases of all segments in a folder, in order. A folder that is not there has none.
+/// First offsets of all segments in a folder, ascending. Empty if the folder does not exist.
 pub(crate) fn bases(folder: &Path) -> Result<Vec<u64>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -48,36 +48,36 @@ pub(crate) fn bases(folder: &Path) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// What stands at a position of a segment.
+/// Content at a position of a segment.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Found {
-    /// A block, not verified yet: its octets, and how many of them are in front of its body.
+    /// A block, not verified yet: its length, and the length of the part before its body.
     Block(u64, u32),
-    /// The end that a sealed segment has.
+    /// The end of a sealed segment.
     Sealed,
     /// The end of the file.
     End,
-    /// Nothing that the writer has finished.
+    /// Data that is not a complete block.
     Broken(String),
 }
 
-/// A segment that is read.
+/// Reader of a segment.
 pub(crate) struct Segment<R> {
     pub(crate) file: R,
     pub(crate) path: PathBuf,
     pub(crate) head: Head,
-    /// Where the first block begins.
+    /// Position of the first block.
     pub(crate) start: u64,
 }
 
 impl<R: ReadAt> Segment<R> {
-    /// Reads and verifies the beginning. `Ok(None)`: the file is shorter than that.
+    /// Reads and verifies the head. `Ok(None)`: the file is shorter than a head.
     pub(crate) fn new(file: R, path: PathBuf, layout: &Layout) -> Result<Option<Self>> {
         let Some((head, start)) = Head::read(&file, &path, layout)? else { return Ok(None) };
         Ok(Some(Self { file, path, head, start }))
     }
 
-    /// That it is the segment that it should be.
+    /// Checks that the segment belongs to a spool, shard and position.
     pub(crate) fn belongs(&self, spool: &[u8; 16], shard: Shard, base: u64) -> Result<()> {
         let differs = |problem: String| Err(Error::Mismatch { path: self.path.clone(), problem });
         if self.head.spool != *spool {
@@ -96,7 +96,7 @@ impl<R: ReadAt> Segment<R> {
         Ok(())
     }
 
-    /// What stands at a position.
+    /// Determines the content at a position.
     pub(crate) fn look(&self, at: u64) -> Result<Found> {
         let total = self.file.len().map_err(Error::io("read", &*self.path))?;
         let broken = |problem: &str| Ok(Found::Broken(problem.to_owned()));
@@ -119,10 +119,12 @@ impl<R: ReadAt> Segment<R> {
             return broken("a block that was cut off");
         }
         let head = read_exactly(&self.file, &self.path, at + 8, len as usize)?;
-        let Ok(message) = root_as_message(&head) else { return broken("a block whose head is no message") };
+        let Ok(message) = root_as_message(&head) else {
+            return broken("the head of a block is not a message");
+        };
         let body_len = u64::try_from(message.bodyLength()).unwrap_or(u64::MAX);
         if !(TRAILER as u64..=MAX_BLOCK).contains(&body_len) {
-            return broken("a block whose head has a wrong length");
+            return broken("the head of a block has a wrong length");
         }
         if total - body < body_len {
             return broken("a block that was cut off");
@@ -130,19 +132,19 @@ impl<R: ReadAt> Segment<R> {
         Ok(Found::Block(8 + u64::from(len) + body_len, 8 + len))
     }
 
-    /// The octets of a block, as they are.
+    /// Octets of a block, not verified.
     pub(crate) fn octets(&self, at: u64, len: u64) -> Result<Buffer> {
         read_aligned(&self.file, &self.path, at, len as usize)
     }
 
-    /// A block, verified.
+    /// Reads and verifies a block.
     pub(crate) fn block(&self, at: u64, len: u64) -> Result<core::result::Result<(Buffer, Trailer), String>> {
         let octets = self.octets(at, len)?;
         Ok(verify(&octets, self.head.shard).map(|trailer| (octets, trailer)))
     }
 
-    /// The blocks from a position and offset on, one by one, each verified, until something else stands
-    /// there; also what that is.
+    /// Verifies blocks one by one from a position and offset, until something else follows; also returns
+    /// what follows.
     pub(crate) fn scan(
         &self,
         mut at: u64,

@@ -22,38 +22,38 @@ use std::{
     sync::Arc,
 };
 
-/// Offsets that are reserved at once. A power cut may cost so many numbers, and they have 63 bits.
+/// Number of offsets reserved at once. A power failure may skip this many; offsets have 63 bits.
 const RESERVE: u64 = 1 << 24;
-/// The kernel takes 1024 pieces in one call.
+/// Most slices that the kernel takes in one call.
 const MAX_SLICES: usize = 1024;
 
-/// When others may see what was written.
+/// Condition for written rows to become visible to readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// As soon as the kernel has it: it outlives the writer, not the machine.
+    /// Visible as soon as the kernel has them: they survive a crash of the writer, not of the machine.
     #[default]
     Os,
-    /// When the disk has it.
+    /// Visible when they are on disk.
     Disk,
 }
 
-/// How many of so many octets the disk has room for; a file system that is full, for tests.
+/// Test hook: number of the given octets that fit on a simulated disk.
 pub type Room = Arc<dyn Fn(&Path, usize) -> usize + Send + Sync>;
 
-/// How segments and blocks are cut.
+/// Sizes of segments and blocks.
 #[derive(Clone)]
 pub struct Options {
-    /// When others may see what was written.
+    /// Condition for written rows to become visible to readers.
     pub durability: Durability,
-    /// A segment is full at so many octets.
+    /// Size in octets at which a segment is sealed.
     pub segment_bytes: u64,
-    /// Or after so many microseconds.
+    /// Age in microseconds at which a segment is sealed.
     pub segment_micros: i64,
-    /// A block is full at so many octets.
+    /// Size in octets at which a block is written.
     pub block_bytes: usize,
-    /// Or at so many rows.
+    /// Number of rows at which a block is written.
     pub block_rows: u32,
-    /// Room on the disk, if it is not asked itself.
+    /// Simulated room on the disk; `None` for the real one.
     #[doc(hidden)]
     pub room: Option<Room>,
 }
@@ -64,7 +64,8 @@ impl Default for Options {
             durability: Durability::Os,
             segment_bytes: 256 << 20,
             segment_micros: 600_000_000,
-            // Large enough that its head does not count, small enough that little is lost with it.
+            // Large enough to make the overhead of its head negligible, small enough that little is lost
+            // with it.
             block_bytes: 1 << 20,
             block_rows: 32_768,
             room: None,
@@ -82,20 +83,20 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What others may know of a shard without opening a segment.
+/// Published state of a shard, readable without opening a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
-    /// The first offset that is there.
+    /// First existing offset.
     pub earliest: u64,
-    /// The one behind the last.
+    /// Offset after the last.
     pub end: u64,
-    /// The one behind the last that a row has: offsets from here to `end` were given up.
+    /// Offset after the last row: offsets from here to `end` are not used.
     pub rows_to: u64,
-    /// The receive time of the last row, in microseconds since 1970.
+    /// Receive time of the last row, in microseconds since 1970.
     pub last_time: i64,
-    /// Messages that were dropped on the way to this shard.
+    /// Number of messages that were dropped on the way to this shard.
     pub drops: u64,
-    /// Octets of its segments.
+    /// Size of its segments in octets.
     pub bytes: u64,
 }
 
@@ -110,11 +111,11 @@ impl Mark {
     }
 }
 
-/// The segment that is being written.
+/// Segment that is being written.
 pub(crate) struct Open {
     file: File,
     path: PathBuf,
-    /// Its list of blocks; `None` after a write to it has failed.
+    /// Index of the segment; `None` after a write to it has failed.
     index: Option<File>,
     head: Head,
     len: u64,
@@ -122,7 +123,7 @@ pub(crate) struct Open {
     since: i64,
 }
 
-/// The writer of one shard. Rows go into a block, blocks into the open segment.
+/// Writer of one shard. Rows are collected in a block, blocks are appended to the open segment.
 pub struct ShardWriter {
     pub(crate) shard: Shard,
     pub(crate) folder: PathBuf,
@@ -131,69 +132,69 @@ pub struct ShardWriter {
     pub(crate) epoch: u32,
     pub(crate) options: Options,
     pub(crate) block: BlockBuilder,
-    /// The offset behind the last block.
+    /// Offset after the last block.
     pub(crate) next: u64,
-    /// Where the last segment ended.
+    /// End of the last segment.
     pub(crate) follows: u64,
     pub(crate) reserved: u64,
     pub(crate) ahead: Record,
     pub(crate) marks: Record,
-    /// What is published, but for `end`.
+    /// Published state, except for `end`.
     pub(crate) mark: Mark,
     pub(crate) kept: VecDeque<Kept>,
     pub(crate) open: Option<Open>,
 }
 
 impl ShardWriter {
-    /// Which shard it is.
+    /// Shard that it writes.
     pub const fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// Its columns.
+    /// Columns of the shard.
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The offset that the next row gets.
+    /// Offset of the next row.
     pub const fn next_offset(&self) -> u64 {
         self.next + self.block.rows() as u64
     }
 
-    /// What others know of it.
+    /// Published state of the shard.
     pub const fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Whether the block should be written before another row goes into it.
+    /// Whether the block should be written before the next row is added.
     pub const fn is_full(&self) -> bool {
         self.block.bytes() >= self.options.block_bytes || self.block.rows() >= self.options.block_rows
     }
 
-    /// Appends a row, one value for each column of the layout; `offset` and, where rows know it, the shard
-    /// are put in here. It is written by [`Self::flush`].
+    /// Appends a row, one value for each column of the layout; the values of columns for offset and shard
+    /// are filled in here. The row is written by [`Self::flush`].
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] if the row has no place in a block.
+    /// [`Error::Row`] if the row cannot be stored.
     pub fn push(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.block.push(row, self.next_offset())
     }
 
-    /// Counts messages that did not get here. Others see it with the next block.
+    /// Counts dropped messages. The number is published with the next block.
     pub const fn count_drops(&mut self, drops: u64) {
         self.mark.drops += drops;
     }
 
-    /// Writes the rows as a block, at a time in microseconds since 1970. With [`Durability::Os`] others
-    /// see them now, otherwise after [`Self::sync`].
+    /// Writes the rows as a block, at a time in microseconds since 1970. With [`Durability::Os`] they are
+    /// visible now, otherwise after [`Self::sync`].
     ///
     /// # Errors
     ///
-    /// Of the operating system; the rows are kept then, so that it can be tried again.
+    /// Errors of the operating system; the rows are kept in that case, so that the call can be repeated.
     pub fn flush(&mut self, now: i64) -> Result<()> {
         if self.block.rows() == 0 {
-            // The last time may have ended behind the block and before its mark.
+            // The last call may have failed after writing the block and before publishing it.
             let late = self.options.durability == Durability::Os && self.unpublished();
             return if late { self.publish() } else { Ok(()) };
         }
@@ -212,7 +213,7 @@ impl ShardWriter {
             None => self.begin(now)?,
         };
         let written = self.write_block(&mut open);
-        // A segment whose rest could not be cut off again takes no more blocks.
+        // If the incomplete block cannot be cut off, the segment takes no more blocks.
         if written.is_ok() || self.rewind(&mut open).is_ok() {
             self.open = Some(open);
         } else {
@@ -235,7 +236,7 @@ impl ShardWriter {
         open.len += trailer.len;
         self.mark.bytes += trailer.len;
         self.mark.last_time = trailer.max_time;
-        // The list is a cache; readers find the rest of the blocks by themselves.
+        // The index is a cache; readers find the remaining blocks by scanning.
         if open.index.as_mut().is_some_and(|index| index.write_all(&entry.encode()).is_err()) {
             open.index = None;
         }
@@ -245,7 +246,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Takes back what a write has left that did not come to its end.
+    /// Cuts off the result of an incomplete write.
     fn rewind(&self, open: &mut Open) -> Result<()> {
         let cut = open.file.set_len(open.len).and_then(|()| open.file.seek(SeekFrom::Start(open.len)));
         cut.map(|_| ()).map_err(Error::io("cut", &*open.path))
@@ -268,7 +269,7 @@ impl ShardWriter {
             Ok((file, index))
         })();
         let (file, index) = begun.map_err(|error: io::Error| {
-            // Half a beginning is nothing that a reader should meet.
+            // Removes an incomplete segment that readers should not see.
             let _ = fs::remove_file(&path);
             Error::io("write", &*path)(error)
         })?;
@@ -279,28 +280,28 @@ impl ShardWriter {
         Ok(Open { file, path, index: Some(index), head, len, entries: Vec::new(), since: now })
     }
 
-    /// Whether the open segment is large or old enough.
+    /// Whether the open segment is large or old enough to be sealed.
     fn is_due(&self, now: i64) -> bool {
         let Options { segment_bytes, segment_micros, .. } = self.options;
         let due = |open: &Open| open.len >= segment_bytes || now.saturating_sub(open.since) >= segment_micros;
         self.open.as_ref().is_some_and(due)
     }
 
-    /// Ends the open segment if it is large or old enough.
+    /// Seals the open segment if it is large or old enough.
     ///
     /// # Errors
     ///
-    /// As [`Self::seal`].
+    /// As for [`Self::seal`].
     pub fn seal_if_due(&mut self, now: i64) -> Result<()> {
         if self.is_due(now) { self.seal() } else { Ok(()) }
     }
 
-    /// Ends the open segment, so that programs that read Arrow files can read it. Rows that are in no file
-    /// yet stay where they are.
+    /// Seals the open segment, so that programs that read Arrow files can read it. Rows that are not
+    /// written yet stay in the block.
     ///
     /// # Errors
     ///
-    /// Of the operating system, where what was written may not be on the disk.
+    /// Errors of the operating system; written data may not be on disk in that case.
     pub fn seal(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if open.entries.is_empty() {
@@ -314,7 +315,7 @@ impl ShardWriter {
                 open.len += footer.len() as u64;
                 Ok(())
             }
-            // Without its end it is as good for our readers; a full disk is no reason to stop here.
+            // Readers of the spool do not need the footer; a full disk is no reason to stop here.
             Err(_) => self.rewind(&mut open),
         };
         let synced = match self.options.durability {
@@ -325,7 +326,7 @@ impl ShardWriter {
         ended.and(synced)
     }
 
-    /// Goes on behind a segment.
+    /// Continues after a segment that takes no more blocks.
     fn abandon(&mut self, open: Open) {
         self.follows = self.next;
         if !open.entries.is_empty() {
@@ -334,11 +335,11 @@ impl ShardWriter {
         }
     }
 
-    /// Waits until the disk has all blocks, and lets others see them.
+    /// Waits until all blocks are on disk, and publishes them.
     ///
     /// # Errors
     ///
-    /// Of the operating system; what others see has not changed then.
+    /// Errors of the operating system; the published state is unchanged in that case.
     pub fn sync(&mut self) -> Result<()> {
         if let Some(open) = &self.open {
             open.file.sync_data().map_err(Error::io("sync", &*open.path))?;
@@ -346,12 +347,12 @@ impl ShardWriter {
         self.publish()
     }
 
-    /// Whether there are blocks that others do not see yet.
+    /// Whether there are blocks that are not published yet.
     pub const fn unpublished(&self) -> bool {
         self.mark.end < self.next
     }
 
-    /// Lets others see all blocks.
+    /// Publishes all blocks.
     pub(crate) fn publish(&mut self) -> Result<()> {
         self.mark.end = self.next;
         self.mark.rows_to = if self.open.is_some() { self.next } else { self.follows };
@@ -362,12 +363,12 @@ impl ShardWriter {
         self.marks.write(self.mark.encode())
     }
 
-    /// The first offset of the open segment.
+    /// First offset of the open segment.
     pub(crate) fn open_base(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.head.base)
     }
 
-    /// Octets of the open segment.
+    /// Size of the open segment in octets.
     pub(crate) fn open_bytes(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.len)
     }
@@ -376,7 +377,7 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// As [`Self::flush`].
+    /// As for [`Self::flush`].
     pub fn close(&mut self, now: i64) -> Result<()> {
         self.flush(now)?;
         self.seal()?;
@@ -385,13 +386,13 @@ impl ShardWriter {
     }
 }
 
-/// What a footer says of a block.
+/// Footer entry of a block.
 #[allow(clippy::cast_possible_wrap, reason = "files are shorter than 2^63, heads than 64 KiB")]
 pub(crate) fn footer_block(entry: &Entry) -> FooterBlock {
     FooterBlock::new(entry.at as i64, entry.head as i32, (entry.len - u64::from(entry.head)) as i64)
 }
 
-/// Writes all pieces; they are used up.
+/// Writes all slices, which are consumed.
 pub(crate) fn write_slices(
     file: &mut File,
     path: &Path,
@@ -405,7 +406,7 @@ pub(crate) fn write_slices(
     while !rest.is_empty() {
         let now = &rest[..rest.len().min(MAX_SLICES)];
         let written = if short {
-            // As much as there is room for, octet by octet.
+            // Write as much as there is room for, to the octet.
             let first = now[0].len().min(allowed);
             if first == 0 && !now[0].is_empty() {
                 return Err(io::ErrorKind::StorageFull.into());

@@ -1,12 +1,12 @@
-//! Small records that are overwritten, read by others without a lock.
+//! Small records that are overwritten in place, and read by others without a lock.
 //!
-//! A file of them has a head, and two places for each record. A new value goes to the place of the older one,
-//! with a number that is one greater and a checksum; readers take the greatest number whose checksum is
-//! right. So a write that is not finished, or seen in half, leaves the value before it.
+//! The file has a head, and two slots for each record. A new value overwrites the older slot, with the
+//! next sequence number and a checksum; readers take the valid slot with the greatest number. So an
+//! incomplete write, or one seen in part, leaves the previous value intact.
 //!
 //! ```text
 //! head: "ZWIRSLOT" | spool id | 0 ... | crc32c
-//! place: number | six values of 64 bits | 0 0 0 0 | crc32c
+//! slot: sequence number | six values of 64 bits | 0 0 0 0 | crc32c
 //! ```
 
 use crate::{
@@ -22,7 +22,7 @@ use std::{
 
 const MAGIC: &[u8; 8] = b"ZWIRSLOT";
 const PLACE: usize = 64;
-/// Values that a record has.
+/// Number of values in a record.
 pub(crate) const VALUES: usize = 6;
 
 fn seal(octets: &mut [u8; PLACE]) {
@@ -42,10 +42,10 @@ fn head(id: &SpoolId) -> [u8; PLACE] {
     octets
 }
 
-/// The newest value of a record, with its number.
+/// Newest value of a record, with its sequence number.
 fn newest(places: &[u8; 2 * PLACE]) -> Option<(u64, [u64; VALUES])> {
     let decode = |octets: &[u8; PLACE]| {
-        // Places that were never written are zeros.
+        // Slots that were never written are zeros.
         (sealed(octets) && u64_at(octets, 0) > 0)
             .then(|| (u64_at(octets, 0), core::array::from_fn(|i| u64_at(octets, 8 + 8 * i))))
     };
@@ -53,7 +53,7 @@ fn newest(places: &[u8; 2 * PLACE]) -> Option<(u64, [u64; VALUES])> {
     decode(first).max(decode(second.first()?))
 }
 
-/// The values of all records of a file; `None` for one that was never written, or is damaged.
+/// Reads the values of all records of a file; `None` for one that was never written, or is damaged.
 pub(crate) fn read(path: &Path, id: &SpoolId, records: usize) -> Result<Vec<Option<[u64; VALUES]>>> {
     let file = match open_file(path) {
         Ok(file) => file,
@@ -63,7 +63,7 @@ pub(crate) fn read(path: &Path, id: &SpoolId, records: usize) -> Result<Vec<Opti
     read_from(&file, path, id, records)
 }
 
-/// As [`read`], of a file that is open.
+/// As [`read`], for an open file.
 pub(crate) fn read_from(
     file: &dyn ReadAt,
     path: &Path,
@@ -85,7 +85,7 @@ pub(crate) fn read_from(
     Ok(values.map(|places| newest(places).map(|newest| newest.1)).collect())
 }
 
-/// One record that is written by one writer.
+/// A record with a single writer.
 pub(crate) struct Record {
     file: File,
     path: PathBuf,
@@ -94,7 +94,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Makes the file if it is not there, or not one of this spool.
+    /// Opens the file; creates it if it does not exist, or belongs to another spool.
     pub(crate) fn open(path: &Path, id: &SpoolId, index: usize) -> Result<Self> {
         let file = File::options()
             .read(true)
@@ -133,7 +133,7 @@ impl Record {
         write_at(&self.file, &octets, at).map_err(Error::io("write", &*self.path))
     }
 
-    /// Waits until the disk has what was written.
+    /// Waits until the written values are on disk.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(Error::io("sync", &*self.path))
     }

@@ -1,15 +1,15 @@
-//! Ranges over a network: whoever has the files answers with blocks as they are, and whoever asked verifies
-//! them as if they were read from a file.
+//! Ranges over a network: the server answers with unchanged blocks, and the client verifies them as if
+//! they were read from a file.
 //!
-//! Beside each block goes a label:
+//! Each block is accompanied by a label:
 //!
 //! ```text
-//!  0  "ZWRL" 0 0 0 0    8  first offset   16  the one behind the last   24  the one behind this answer
+//!  0  "ZWRL" 0 0 0 0    8  first offset   16  offset after the last   24  offset after this answer
 //! 32  1: no row has these offsets, and there is no block   36  crc32c of all before
 //! ```
 //!
-//! Where an answer ends is known from its first label on,
-//! so that the next one can be asked for while this one comes.
+//! The first label tells where the answer ends, so that the next range can be requested while this one
+//! arrives.
 
 use crate::{
     cursor::{Cursor, Place},
@@ -25,32 +25,32 @@ use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use std::path::PathBuf;
 
-/// Octets of a label.
+/// Length of a label.
 pub const LABEL: usize = 40;
 const MARK: &[u8; 8] = b"ZWRL\0\0\0\0";
 
-/// An answer has no more octets than this, or one block.
+/// Most octets of an answer with more than one block.
 pub const MAX_ANSWER: u64 = 64 << 20;
-/// Nor more blocks: whoever asked has a place for each.
+/// Most blocks of an answer: the client reserves a slot for each.
 pub const MAX_BLOCKS: usize = 4096;
-/// A message of Zenoh has less than 1 GiB by default; some of it is not payload.
+/// Largest block that is sent: a Zenoh message has less than 1 GiB by default, which includes its header.
 const MAX_BLOCK: u64 = (1 << 30) - (64 << 10);
 
-/// What the block beside it is.
+/// Label of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// The offset of its first row.
+    /// Offset of its first row.
     pub first: u64,
-    /// The one behind its last.
+    /// Offset after its last row.
     pub end: u64,
-    /// The one behind the last of the answer.
+    /// Offset after the last row of the answer.
     pub until: u64,
     /// Whether no row has these offsets, and there is no block.
     pub hole: bool,
 }
 
 impl Label {
-    /// Its octets.
+    /// Encodes the label.
     pub fn encode(&self) -> [u8; LABEL] {
         let mut out = [0; LABEL];
         out[..8].copy_from_slice(MARK);
@@ -63,7 +63,7 @@ impl Label {
         out
     }
 
-    /// `None`: these are not the octets of a label.
+    /// Decodes a label; `None` if the octets are not a valid one.
     pub fn decode(octets: &[u8]) -> Option<Self> {
         let octets: &[u8; LABEL] = octets.try_into().ok()?;
         let label = Self {
@@ -77,28 +77,28 @@ impl Label {
 }
 
 impl Spool {
-    /// What goes through a shard to answer from it.
+    /// Makes a cursor for answers from a shard.
     ///
     /// # Errors
     ///
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn cursor(&self, shard: Shard) -> Result<Cursor> {
         Ok(Cursor { spool: self.clone(), log: self.log(shard)? })
     }
 }
 
 impl Cursor {
-    /// Which shard it goes through.
+    /// Shard of the cursor.
     pub const fn shard(&self) -> Shard {
         self.log.shard
     }
 
-    /// Answers with the blocks that hold rows `from` to `to` (exclusive): all of them, or as many as have
-    /// about `max` octets.
+    /// Answers with the blocks that hold rows `from` to `to` (exclusive): all of them, or the first ones
+    /// up to about `max` octets.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// Errors of reading.
     pub fn answer(mut self, from: u64, to: u64, max: u64) -> Result<Answer> {
         let shard = self.log.shard;
         self.spool.check(shard, from, to)?;
@@ -126,7 +126,7 @@ impl Cursor {
     }
 }
 
-/// The blocks of an answer, one by one. None for a range that is empty.
+/// Blocks of an answer, one by one; empty for an empty range.
 pub struct Answer {
     cursor: Cursor,
     next: u64,
@@ -134,11 +134,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The next block with its label, or `None` behind the last. It is not verified here.
+    /// The next block with its label, or `None` after the last. The block is not verified here.
     ///
     /// # Errors
     ///
-    /// As reading; [`Error::Usage`] for a block that is too large for a message.
+    /// Errors of reading; [`Error::Usage`] for a block that is too large for a message.
     pub fn next_block(&mut self) -> Result<Option<(Label, Buffer)>> {
         if self.next >= self.until {
             return Ok(None);
@@ -158,22 +158,23 @@ impl Answer {
         Ok(Some((Label { first, end, until: until.max(end), hole }, octets)))
     }
 
-    /// For another answer.
+    /// Returns the cursor for another answer.
     pub fn into_cursor(self) -> Cursor {
         self.cursor
     }
 }
 
-/// Makes batches of what was answered.
+/// Receiver that makes batches of answers.
 pub struct Receiver {
     batches: Batches,
-    /// Where it comes from, for errors.
+    /// Description of the origin, for errors.
     from: PathBuf,
     failed: Option<Error>,
 }
 
 impl Receiver {
-    /// Of rows `start` to `stop` (exclusive) of a shard of a spool that has these columns of a table.
+    /// Receiver for rows `start` to `stop` (exclusive) of a shard, in a spool that has these columns of a
+    /// table.
     ///
     /// # Errors
     ///
@@ -196,17 +197,17 @@ impl Receiver {
         Ok(Self { batches, from: PathBuf::from(from), failed: None })
     }
 
-    /// What its batches look like.
+    /// Schema of the batches.
     pub fn schema(&self) -> SchemaRef {
         self.batches.schema()
     }
 
-    /// The offset of the first row that has not come.
+    /// Offset of the first row that has not arrived.
     pub const fn next(&self) -> u64 {
         self.batches.next
     }
 
-    /// Takes what has come: the label, and what it was beside.
+    /// Takes a label and its block.
     pub fn take(&mut self, label: &[u8], block: Bytes) {
         if self.failed.is_some() || self.batches.is_done() {
             return;
@@ -233,11 +234,11 @@ impl Receiver {
         }
     }
 
-    /// A batch that is complete; `None` if more has to come first, or all has come.
+    /// The next complete batch; `None` if more blocks are needed first, or the range is complete.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`], behind all rows that are before the one that it names.
+    /// [`Error::Corrupt`], after all rows that precede the offset it names.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         match self.batches.pop() {
             Some(batch) => Ok(Some(batch)),
@@ -245,7 +246,7 @@ impl Receiver {
         }
     }
 
-    /// Makes a batch of what has come until now, though it may be small: an error comes next.
+    /// Makes a batch of the rows received so far, even if it is small, before an error is returned.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A spool that is written.
+//! Writing of a spool.
 
 use crate::{
     column::Value,
@@ -18,61 +18,62 @@ use std::{
 
 const LOCK: &str = "LOCK";
 
-/// What a new spool is to be; an old one has to be it already.
+/// Description of a new spool; an existing one has to match it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// Which columns.
+    /// Columns.
     pub layout: Layout,
-    /// How many shards.
+    /// Number of shards.
     pub shards: u32,
-    /// Which message goes where.
+    /// Assignment of messages to shards.
     pub rule: Rule,
 }
 
-/// A message, or several, that are not in the spool.
+/// Record of one or more messages that are not in the spool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Gap {
-    /// The shard that they would be in.
+    /// Shard that they belong to.
     pub shard: u32,
-    /// The offset of the first row behind them.
+    /// Offset of the first row after them.
     pub offset: u64,
     /// `gap`, `drop`, `reconnect`, `epoch` or `duplicate`.
     pub kind: &'static str,
-    /// Whose messages, where that is known: node and number of the publisher.
+    /// Publisher of the messages, if known: id of the node and number of the entity.
     pub source: Option<(Vec<u8>, u32)>,
-    /// The first and the last of their numbers.
+    /// First and last of their sequence numbers.
     pub numbers: Option<(u32, u32)>,
-    /// How many they are, where that is known.
+    /// Number of the messages, if known.
     pub count: Option<u64>,
-    /// When it was noticed, in microseconds since 1970.
+    /// Time at which the loss was noticed, in microseconds since 1970.
     pub time: i64,
-    /// In words.
+    /// Description.
     pub detail: String,
 }
 
-/// The right to write a spool, and what belongs to all shards. Shards are written by themselves.
+/// Exclusive right to write a spool, and the state common to all shards. Each shard has a writer of its
+/// own.
 pub struct Writer {
     dir: PathBuf,
     meta: Meta,
     recovered: Vec<Recovered>,
-    // Held as long as the writer lives.
+    // Held as long as the writer exists.
     _lock: File,
 }
 
-/// The shards of a spool that is written: one for each share of the messages, and the gap log.
+/// Shard writers of a spool: one for each shard of messages, and one for the gap log.
 pub struct Shards {
-    /// Messages.
+    /// Shards with messages.
     pub data: Vec<ShardWriter>,
-    /// What is not in them.
+    /// Gap log: messages that are not in the spool.
     pub gaps: ShardWriter,
 }
 
 impl Writer {
-    /// Opens the spool in a folder, or makes one with this id; `now` is in microseconds since 1970.
+    /// Opens the spool in a folder, or creates one with this id; `now` is in microseconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`] if somebody else writes it, [`Error::Mismatch`] if it is another one than wanted.
+    /// [`Error::Locked`] if another writer has it open, [`Error::Mismatch`] if it differs from `wanted`.
     pub fn open(
         dir: &Path,
         wanted: &Wanted,
@@ -139,58 +140,58 @@ impl Writer {
         let gap_site = site(meta.shards as usize);
         let (gaps, found) = recover::open(&gap_site, Shard::Gaps, Layout::whole(&GAPS), options.clone())?;
         recovered.push(found);
-        // Whoever is stopped before this begins again with what the last writer has left.
+        // A writer that is stopped before this point leaves the state of the previous writer.
         meta.write(dir)?;
         let mut shards = Shards { data, gaps };
         shards.tell_start(&recovered, meta.epoch, now)?;
         Ok((Self { dir: dir.to_owned(), meta, recovered, _lock: lock }, shards))
     }
 
-    /// What it is.
+    /// Description of the spool.
     pub const fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// Where it is.
+    /// Folder of the spool.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What was found when it was opened: each shard, and the gap log at last.
+    /// Result of the recovery: of each shard, and finally of the gap log.
     pub fn recovered(&self) -> &[Recovered] {
         &self.recovered
     }
 
-    /// Who reads it, and how far.
+    /// Positions of all consumers.
     ///
     /// # Errors
     ///
-    /// Of the operating system, or a damaged file.
+    /// Errors of the operating system, or a damaged file.
     pub fn consumers(&self) -> Result<BTreeMap<String, Consumer>> {
         consumers::all(&self.dir, &self.meta.id)
     }
 
-    /// Forgets a consumer.
+    /// Removes a consumer.
     ///
     /// # Errors
     ///
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn forget(&self, consumer: &str) -> Result<()> {
         consumers::forget(&self.dir, consumer)
     }
 
-    /// Says that all shards were closed.
+    /// Records that all shards were closed.
     ///
     /// # Errors
     ///
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn close(mut self) -> Result<()> {
         self.meta.clean = true;
         self.meta.write(&self.dir)
     }
 }
 
-/// That a spool is what is wanted.
+/// Checks that a spool matches the wanted description.
 fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
     let differs = |problem: String| Err(Error::Mismatch { path: dir.to_owned(), problem });
     if meta.shards != wanted.shards {
@@ -210,11 +211,11 @@ fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
 }
 
 impl Shards {
-    /// Writes what was lost, by this shard, into the gap log.
+    /// Writes a loss to the gap log.
     ///
     /// # Errors
     ///
-    /// As [`ShardWriter::flush`].
+    /// As for [`ShardWriter::flush`].
     pub fn tell(gaps: &mut ShardWriter, gap: &Gap) -> Result<()> {
         let number = |number: Option<u32>| Value::from(number.map(i64::from));
         gaps.push(&[
@@ -231,7 +232,7 @@ impl Shards {
         ])
     }
 
-    /// A spool that goes on has missed what came while nobody wrote it.
+    /// Records that an existing spool has missed the messages sent while no writer was running.
     fn tell_start(&mut self, recovered: &[Recovered], epoch: u32, now: i64) -> Result<()> {
         if epoch <= 1 {
             return Ok(());

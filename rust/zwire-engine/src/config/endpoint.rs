@@ -4,10 +4,10 @@ use core::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// Longest endpoint in bytes: locators travel behind a one-byte length in some places.
+/// Longest endpoint in bytes: some messages carry locators behind a one-byte length.
 pub const MAX_ENDPOINT_LEN: usize = 255;
 
-/// A part of an endpoint, for errors.
+/// Part of an endpoint, for error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Before the first slash.
@@ -31,7 +31,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why a text is no endpoint, or an endpoint of no use.
+/// Reason why a text is not an endpoint, or the endpoint cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EndpointError {
     /// There is no slash between protocol and address.
@@ -40,7 +40,7 @@ pub enum EndpointError {
         /// The text, shortened.
         text: String,
     },
-    /// A part that must not be empty is.
+    /// A part is empty that must not be.
     #[error("`{text}`: empty {part}")]
     Empty {
         /// The text, shortened.
@@ -75,7 +75,7 @@ pub enum EndpointError {
     /// The text is longer than an endpoint may be.
     #[error("an endpoint of {len} bytes, at most {MAX_ENDPOINT_LEN}")]
     TooLong {
-        /// Its length in bytes.
+        /// Length in bytes.
         len: usize,
     },
     /// A locator with a config part, which must not travel.
@@ -84,49 +84,49 @@ pub enum EndpointError {
         /// The text, shortened.
         text: String,
     },
-    /// A parameter whose value is of no use.
+    /// A parameter with an invalid value.
     #[error("{part} parameter `{key}={value}`: expected {expected}")]
     Parameter {
         /// The part.
         part: Part,
         /// The parameter.
         key: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: String,
-        /// What would be right.
+        /// Description of valid values.
         expected: &'static str,
     },
-    /// A protocol that this build does not speak.
+    /// A protocol that this build does not support.
     #[error("the protocol `{protocol}` is not supported by this build; it speaks {supported}")]
     Protocol {
         /// The protocol.
         protocol: String,
-        /// What there is.
+        /// The protocols that it supports.
         supported: String,
     },
-    /// A parameter that the protocol does not know.
+    /// A parameter that does not exist for the protocol.
     #[error("config parameter `{key}` is unknown to {protocol}, did you mean `{nearest}`? It knows {known}")]
     UnknownParameter {
         /// The protocol.
         protocol: String,
         /// The parameter.
         key: String,
-        /// The known parameter that looks most like it.
+        /// The most similar known parameter.
         nearest: &'static str,
-        /// All that are known.
+        /// All known parameters.
         known: String,
     },
     /// Two parameters that exclude each other.
     #[error("config parameters `{first}` and `{second}` exclude each other")]
     Conflict {
-        /// One parameter.
+        /// The first parameter.
         first: &'static str,
         /// The other parameter.
         second: &'static str,
     },
 }
 
-/// What a node listens on or connects to, with the options of this node for that link.
+/// Address that a node listens on or connects to, with the options of this node for that link.
 ///
 /// Parameters are kept sorted by key, so that equal endpoints are equal texts.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -141,7 +141,7 @@ impl Endpoint {
     /// Parses and canonicalises.
     ///
     /// # Errors
-    /// The first part that is wrong.
+    /// The first part that is invalid.
     pub fn new(text: &str) -> Result<Self, EndpointError> {
         if text.len() > MAX_ENDPOINT_LEN {
             return Err(EndpointError::TooLong { len: text.len() });
@@ -195,13 +195,13 @@ impl Endpoint {
         &self.text
     }
 
-    /// `tcp`, `udp`, …
+    /// The protocol: `tcp`, `udp`, …
     #[must_use]
     pub fn protocol(&self) -> &str {
         &self.text[..self.protocol_end]
     }
 
-    /// `127.0.0.1:7447`, a path, …: its grammar depends on the protocol.
+    /// The address, for example `127.0.0.1:7447` or a path: its grammar depends on the protocol.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.text[self.protocol_end + 1..self.address_end]
@@ -229,16 +229,16 @@ impl Endpoint {
         self.config().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
-    /// The part that other nodes may see.
+    /// The part that is visible to other nodes.
     #[must_use]
     pub fn locator(&self) -> Locator {
         Locator(Self { text: self.text[..self.locator_end].to_owned(), ..self.clone() })
     }
 
-    /// The same endpoint with another address: a listener on port 0 knows its port only later.
+    /// The same endpoint with another address: a listener on port 0 learns its port only later.
     ///
     /// # Errors
-    /// The address is no address, or the result is too long.
+    /// The address is invalid, or the result is too long.
     pub fn with_address(&self, address: &str) -> Result<Self, EndpointError> {
         Self::new(&format!("{}/{address}{}", self.protocol(), &self.text[self.address_end..]))
     }
@@ -261,7 +261,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// An endpoint without config: what HELLO and link state carry.
+/// An endpoint without config part, as in HELLO and link state.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Locator(Endpoint);
 
@@ -269,7 +269,7 @@ impl Locator {
     /// Parses and canonicalises.
     ///
     /// # Errors
-    /// The first part that is wrong; a config part is.
+    /// The first part that is invalid; a config part is invalid as well.
     pub fn new(text: &str) -> Result<Self, EndpointError> {
         let endpoint = Endpoint::new(text)?;
         if endpoint.locator_end < endpoint.text.len() {
@@ -284,7 +284,7 @@ impl Locator {
         self.0.as_str()
     }
 
-    /// `tcp`, `udp`, …
+    /// The protocol: `tcp`, `udp`, …
     #[must_use]
     pub fn protocol(&self) -> &str {
         self.0.protocol()
@@ -342,13 +342,13 @@ fn push_sorted(out: &mut String, parameters: &str, part: Part, text: &str) -> Re
     if list.iter().any(|pair| pair.starts_with('=')) {
         return Err(EndpointError::NoKey { text: text.to_owned(), part });
     }
-    // Stable, so that of two equal keys the first one given stays the one that counts.
+    // A stable sort, so that of two equal keys the first one given remains the effective one.
     list.sort_by_key(|pair| pair.split_once('=').map_or(*pair, |(key, _)| key));
     for (i, pair) in list.into_iter().enumerate() {
         if i > 0 {
             out.push(';');
         }
-        // `key=` and `key` mean the same; the short form is the canonical one.
+        // `key=` and `key` are equivalent; the short form is the canonical one.
         out.push_str(match pair.split_once('=') {
             Some((key, "")) => key,
             _ => pair,
@@ -457,7 +457,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC{0,300}|[a-z/?#;=|\\[\\]:0-9\u{0}é]{0,40}") {
             if let Ok(e) = Endpoint::new(&text) {
-                // Everything that parses is canonical afterwards, and its parts make up the whole.
+                // The canonical text parses to itself, and the parts add up to the whole.
                 proptest::prop_assert_eq!(&Endpoint::new(e.as_str()).unwrap(), &e);
                 let (m, c) = (e.metadata().count(), e.config().count());
                 proptest::prop_assert!(m + c <= text.len());

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and where.
+//! Configuration errors, with the place of the error.
 
 use std::{io, path::PathBuf};
 
@@ -13,19 +13,19 @@ pub enum ConfigError {
     /// The text is not JSON5, or not YAML. Line and column count from 1.
     #[error("line {line} column {column}: {problem}")]
     Syntax {
-        /// Line of the first character that does not fit.
+        /// Line of the first unexpected character.
         line: usize,
-        /// Column of it, in characters.
+        /// Column of that character, in characters.
         column: usize,
-        /// What the parser had to say.
+        /// Message of the parser.
         problem: String,
     },
-    /// The text is longer than any configuration.
+    /// The text is longer than the allowed maximum.
     #[error("{len} bytes of configuration, at most {max}")]
     TooLong {
-        /// Bytes that were given.
+        /// Length of the text in bytes.
         len: u64,
-        /// The bound.
+        /// The maximum.
         max: u64,
     },
     /// A key that does not exist.
@@ -33,7 +33,7 @@ pub enum ConfigError {
     UnknownKey {
         /// The full path of the first part that is unknown.
         path: String,
-        /// The known path that looks most like it.
+        /// The most similar known path.
         nearest: String,
     },
     /// A value of the wrong type or outside its range.
@@ -41,9 +41,9 @@ pub enum ConfigError {
     Value {
         /// The full path; an element of a list has its index: `connect/endpoints/2`.
         path: String,
-        /// What would be right.
+        /// Description of valid values.
         expected: String,
-        /// The value as JSON, shortened; of a secret only its type.
+        /// The value as JSON, shortened; for a secret only its type.
         got: String,
     },
     /// An endpoint that does not parse.
@@ -51,7 +51,7 @@ pub enum ConfigError {
     Endpoint {
         /// The full path with the index in the list.
         path: String,
-        /// Which part of the endpoint is wrong.
+        /// Reason, with the invalid part of the endpoint.
         source: EndpointError,
     },
     /// A key expression that is not legal.
@@ -61,17 +61,17 @@ pub enum ConfigError {
         path: String,
         /// The text that was given, shortened.
         text: String,
-        /// The rule that it breaks.
+        /// The violated rule.
         source: KeyExprError,
     },
-    /// Two values that are fine alone and exclude each other.
+    /// Two values that are valid alone but exclude each other.
     #[error("`{first}` and `{second}`: {rule}")]
     Conflict {
-        /// One key.
+        /// The first key.
         first: &'static str,
         /// The other key.
         second: &'static str,
-        /// The rule that they break together.
+        /// The rule that the combination violates.
         rule: &'static str,
     },
     /// A file that cannot be read.
@@ -79,10 +79,10 @@ pub enum ConfigError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// A file whose extension names no format that is read here.
+    /// A file with an extension of no supported format.
     #[error("{}: the extension must be json5, json, yaml or yml", file.display())]
     FileFormat {
         /// The file.
@@ -96,12 +96,12 @@ pub enum ConfigError {
         /// The line, from 1.
         line: usize,
     },
-    /// The content of a file is wrong.
+    /// The content of a file is invalid.
     #[error("{}: {source}", file.display())]
     InFile {
         /// The file.
         file: PathBuf,
-        /// What is wrong in it.
+        /// Error in the content.
         source: Box<ConfigError>,
     },
     /// Neither environment variable is set.

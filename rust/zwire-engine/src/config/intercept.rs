@@ -1,4 +1,4 @@
-//! What passes a link: `downsampling`, `access_control`, `qos/network`, `low_pass_filter`.
+//! Policies for messages on links: `downsampling`, `access_control`, `qos/network`, `low_pass_filter`.
 
 use super::{
     ConfigError, Kind,
@@ -18,7 +18,8 @@ use zwire_proto::zenoh::{
 
 type Result<T> = core::result::Result<T, ConfigError>;
 
-/// The names of links that an entry may be about: those of the reference, of which we speak some.
+/// Names of protocols that an entry may select: those of eclipse-zenoh, of which this build supports
+/// some.
 const PROTOCOLS: [&str; 9] =
     ["tcp", "udp", "tls", "quic", "quic_datagram", "ws", "unixsock-stream", "unixpipe", "vsock"];
 
@@ -27,14 +28,14 @@ const PRIORITY: [&str; 7] =
     ["real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"];
 const RELIABILITY: [&str; 2] = ["best_effort", "reliable"];
 
-/// An object of the configuration, and where it stands.
+/// JSON object of the configuration, with its path.
 struct Entry<'a> {
     path: String,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Entry<'a> {
-    /// Of an object that has no names but these.
+    /// Checks that a value is an object without other names than these.
     fn new(path: String, value: &'a Value, names: &[&str]) -> Result<Self> {
         let Some(map) = value.as_object() else { return Err(wrong(&path, "an object", value)) };
         match map.keys().find(|name| !names.contains(&name.as_str())) {
@@ -47,7 +48,7 @@ impl<'a> Entry<'a> {
         format!("{}/{name}", self.path)
     }
 
-    /// `None` where it is absent or null.
+    /// Reads a member; `None` if it is absent or null.
     fn get<T>(&self, name: &str, read: impl FnOnce(&str, &'a Value) -> Result<T>) -> Result<Option<T>> {
         match self.map.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -83,11 +84,11 @@ impl<'a> Entry<'a> {
         Ok(Flows { ingress: flows.contains(&0), egress: flows.contains(&1) })
     }
 
-    /// `of` these kinds; all of them where nothing is said, if that may be.
+    /// Reads message kinds out of `of`; all of them if the member is absent and `optional`.
     fn messages(&self, of: &[MessageKind], optional: bool) -> Result<MessageKinds> {
         let mut names: Vec<&str> = of.iter().map(|kind| kind.name()).collect();
         if of == DATA {
-            // The older word for both.
+            // Older name that stands for both kinds of publication.
             names.push("push");
         }
         let read = |path: &str, value: &'a Value| some(path, value, |p, v| word(p, v, &names));
@@ -109,7 +110,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What limits and changes are about.
+/// Message kinds that limits and QoS changes apply to.
 const DATA: &[MessageKind] = &[MessageKind::Put, MessageKind::Delete, MessageKind::Query, MessageKind::Reply];
 
 fn wrong(path: &str, expected: &str, value: &Value) -> ConfigError {
@@ -120,7 +121,7 @@ fn text(path: &str, value: &Value) -> Result<String> {
     value.as_str().map(str::to_owned).ok_or_else(|| wrong(path, "a string", value))
 }
 
-/// The place of a word in a list.
+/// Index of a word in a list.
 fn word(path: &str, value: &Value, words: &[&str]) -> Result<usize> {
     let found = value.as_str().and_then(|text| words.iter().position(|word| *word == text));
     found.ok_or_else(|| wrong(path, &format!("one of \"{}\"", words.join("\", \"")), value))
@@ -131,7 +132,7 @@ fn all<'a, T>(path: &str, value: &'a Value, read: impl Fn(&str, &'a Value) -> Re
     items.iter().enumerate().map(|(i, item)| read(&format!("{path}/{i}"), item)).collect()
 }
 
-/// As [`all`], but of a list that is not empty.
+/// As [`all`], but requires a list that is not empty.
 fn some<'a, T>(path: &str, value: &'a Value, read: impl Fn(&str, &'a Value) -> Result<T>) -> Result<Vec<T>> {
     let found = all(path, value, read)?;
     if found.is_empty() { Err(wrong(path, "a list that is not empty", value)) } else { Ok(found) }
@@ -159,7 +160,7 @@ fn rate(path: &str, value: &Value) -> Result<Rate> {
         let freq = value.as_f64().filter(|freq| *freq >= 0.0 && freq.is_finite());
         freq.ok_or_else(|| wrong(path, "messages a second", value))
     })?;
-    // Longer than any time that there is: never again.
+    // A period beyond the range of `Duration` means never again.
     let period = || Duration::try_from_secs_f64(freq.recip()).unwrap_or(Duration::MAX);
     Ok(Rate {
         key: entry.need("key_expr", |path, value| key_expr(path, value, false))?,
@@ -223,7 +224,7 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
 fn parts(entry: &Entry<'_>) -> Result<Overwrite> {
     use CongestionControl::{Block, BlockFirst, Drop};
     Ok(Overwrite {
-        // The list of names starts behind Control, which is not for applications.
+        // The list of names omits Control, the first priority, which applications must not use.
         priority: entry.get("priority", |p, v| Ok(Priority::ALL[word(p, v, &PRIORITY)? + 1]))?,
         congestion: entry
             .get("congestion_control", |p, v| Ok([Drop, Block, BlockFirst][word(p, v, &CONGESTION)?]))?,
@@ -231,7 +232,7 @@ fn parts(entry: &Entry<'_>) -> Result<Overwrite> {
     })
 }
 
-/// `a..b`, both included, either absent.
+/// Parses `a..b`, both included, either absent.
 fn range(path: &str, value: &Value) -> Result<RangeInclusive<usize>> {
     let bad = || wrong(path, "bytes as \"FROM..TO\", either of which may be left out", value);
     let (from, to) = value.as_str().and_then(|text| text.split_once("..")).ok_or_else(bad)?;
@@ -239,7 +240,7 @@ fn range(path: &str, value: &Value) -> Result<RangeInclusive<usize>> {
     Ok(end(from.trim(), 0)?..=end(to.trim(), usize::MAX)?)
 }
 
-/// The rules by their names.
+/// Reads the rules with their names.
 fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
     const NAMES: [&str; 5] = ["id", "permission", "flows", "messages", "key_exprs"];
     all(path, value, |path, value| {
@@ -270,7 +271,7 @@ fn policies(path: &str, value: &Value) -> Result<Vec<(Vec<String>, Vec<String>)>
     })
 }
 
-/// Each name once, with the place of what it names.
+/// Maps each name to its index, and fails on duplicates.
 fn places<T>(path: &str, named: Vec<(String, T)>) -> Result<(BTreeMap<String, usize>, Vec<T>)> {
     let mut places = BTreeMap::new();
     let mut things = Vec::with_capacity(named.len());
@@ -285,7 +286,7 @@ fn places<T>(path: &str, named: Vec<(String, T)>) -> Result<(BTreeMap<String, us
     Ok((places, things))
 }
 
-/// `access_control`, which is enabled.
+/// Reads `access_control` when it is enabled.
 pub(super) fn access_control(
     default_allow: bool,
     of: impl Fn(&'static str) -> Value,
@@ -324,7 +325,7 @@ pub(super) fn check(entries: Entries, path: &str, value: &Value) -> Result<()> {
         Entries::AccessPolicies => policies(path, value).map(drop),
     }
     .map_err(|error| match error {
-        // Not even a list.
+        // The value is not a list: describe the expected list.
         ConfigError::Value { path: at, got, .. } if at == path => {
             ConfigError::Value { path: at, expected: Kind::Entries(entries).expected(), got }
         }

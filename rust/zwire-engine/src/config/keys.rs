@@ -1,31 +1,31 @@
-//! The table of all keys (`zenoh-behaviour` 8): the only place that knows names and defaults.
+//! Table of all configuration keys (`zenoh-behaviour` 8): the only place with names and defaults.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 use zwire_proto::zenoh::WhatAmI;
 
-/// One key of the configuration.
+/// Entry of the table: one configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// `a/b/c`.
+    /// Path, for example `a/b/c`.
     pub path: &'static str,
-    /// What its value may be.
+    /// Type of its value.
     pub kind: Kind,
-    /// Whether `{router: …, peer: …, client: …}` may stand for the value.
+    /// Whether an object `{router: …, peer: …, client: …}` may give one value per mode.
     pub per_mode: bool,
-    /// Whether a fresh tree shows the default; otherwise it shows `null`, as the reference does
-    /// where the default depends on the mode or was left open.
+    /// Whether a new tree shows the default; otherwise it shows `null`, as eclipse-zenoh does for
+    /// defaults that depend on the mode or are unset.
     pub shown: bool,
     /// The default as JSON for router, peer and client.
     pub default: [&'static str; 3],
     /// Unit of a number, or "".
     pub unit: &'static str,
-    /// What it is for, and what a wrong value costs.
+    /// Purpose, and the effect of a wrong value.
     pub meaning: &'static str,
 }
 
-/// What a value may be.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -34,11 +34,11 @@ pub enum Kind {
     Int(i64, i64),
     /// A number in a range, both ends included.
     Float(f64, f64),
-    /// A text of at most so many bytes.
+    /// A text of at most this many bytes.
     Text(usize),
-    /// A text that errors do not repeat.
+    /// A text that error messages must not repeat.
     Secret,
-    /// One of these words.
+    /// A choice of several words.
     Choice(&'static [&'static str]),
     /// A node id: 1 to 32 lower-case hexadecimal digits, the first not 0.
     Zid,
@@ -46,7 +46,7 @@ pub enum Kind {
     Group,
     /// Interfaces: names, patterns, IPv4 addresses and networks, or `auto`.
     Interfaces,
-    /// A list of endpoints; with groups `{strategy, locators}` if so marked.
+    /// A list of endpoints; if `groups` is set, also of objects `{strategy, locators}`.
     Endpoints {
         /// Whether an element may be a group.
         groups: bool,
@@ -65,7 +65,7 @@ pub enum Kind {
     Weights,
     /// A list of texts.
     Words,
-    /// A list of objects that say what passes a link.
+    /// A list of objects with policies for messages on links.
     Entries(Entries),
     /// A list of anything.
     List,
@@ -73,20 +73,20 @@ pub enum Kind {
     Any,
 }
 
-/// What the objects of a [list](Kind::Entries) are.
+/// Type of the objects in a [list](Kind::Entries).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entries {
-    /// Of `downsampling`.
+    /// Entries of `downsampling`.
     Downsampling,
-    /// Of `low_pass_filter`.
+    /// Entries of `low_pass_filter`.
     LowPass,
-    /// Of `qos/network`.
+    /// Entries of `qos/network`.
     QosNetwork,
-    /// Of `access_control/rules`.
+    /// Entries of `access_control/rules`.
     AccessRules,
-    /// Of `access_control/subjects`.
+    /// Entries of `access_control/subjects`.
     AccessSubjects,
-    /// Of `access_control/policies`.
+    /// Entries of `access_control/policies`.
     AccessPolicies,
 }
 
@@ -140,7 +140,7 @@ impl Key {
         serde_json::from_str(text).expect("the defaults of the table are JSON")
     }
 
-    /// What a fresh tree holds.
+    /// The value in a new tree.
     #[must_use]
     pub fn initial(&self) -> Value {
         if !self.shown {
@@ -157,21 +157,21 @@ impl Key {
         Value::Object([WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client].map(entry).into_iter().collect())
     }
 
-    /// Whether the value reaches the engine; see [`NOT_ACTED_ON`].
+    /// Whether the engine uses the value; see [`NOT_ACTED_ON`].
     #[must_use]
     pub fn acted_on(&self) -> bool {
         !NOT_ACTED_ON.iter().any(|prefix| below(prefix, self.path).is_some())
     }
 }
 
-/// The rest of `path` below `prefix`: "" when they are equal, `None` when it is not below.
+/// The rest of `path` below `prefix`: "" if they are equal, `None` if it is not below.
 pub(super) fn below<'a>(prefix: &str, path: &'a str) -> Option<&'a str> {
     let rest = path.strip_prefix(prefix)?;
     if prefix.is_empty() || rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
 impl Kind {
-    /// The kind in words, for messages and documents.
+    /// Description of the type, for error texts and documents.
     #[must_use]
     pub fn expected(&self) -> String {
         match self {
@@ -204,11 +204,11 @@ impl Kind {
     }
 }
 
-/// Longest time in milliseconds: 49 days, and no sum of two overflows anything.
+/// Longest time in milliseconds: 49 days; no sum of two overflows.
 const MAX_MS: i64 = u32::MAX as i64;
 /// Longest time in microseconds: an hour.
 const MAX_US: i64 = 3_600_000_000;
-/// Most sessions, links and handshakes: more than a process has descriptors.
+/// Most sessions, links and handshakes: more than a process has file descriptors.
 const MAX_COUNT: i64 = 1 << 20;
 /// Largest size in bytes: a terabyte.
 const MAX_BYTES: i64 = 1 << 40;
@@ -286,7 +286,7 @@ pub const KEYS: &[Key] = &[
     set("scouting/multicast/autoconnect_strategy", AutoConnect, "\"always\"", "",
         "Which of two nodes that find each other connects.").per_mode().hidden(),
     set("scouting/multicast/listen", Bool, "true", "",
-        "Whether the node answers those who look for it.").per_mode().hidden(),
+        "Whether the node answers scouting messages.").per_mode().hidden(),
     set("scouting/gossip/enabled", Bool, "true", "",
         "Whether the node tells its neighbours about each other.").hidden(),
     set("scouting/gossip/multihop", Bool, "false", "",
@@ -422,7 +422,7 @@ pub const KEYS: &[Key] = &[
     set("transport/auth/usrpwd/password", Secret, "null", "",
         "Password that belongs to the user; it never crosses the wire.").hidden(),
     set("transport/auth/usrpwd/dictionary_file", TEXT, "null", "",
-        "File with lines `user:password`; who connects must be one of them.").hidden(),
+        "File with lines `user:password`; a connecting node must present one of them.").hidden(),
     set("transport/auth/pubkey/public_key_pem", TEXT, "null", "", "Own RSA key.").hidden(),
     set("transport/auth/pubkey/private_key_pem", Secret, "null", "", "Own RSA key.").hidden(),
     set("transport/auth/pubkey/public_key_file", TEXT, "null", "", "File with it.").hidden(),
@@ -434,11 +434,11 @@ pub const KEYS: &[Key] = &[
     set("adminspace/permissions/read", Bool, "true", "", "Whether it may be asked."),
     set("adminspace/permissions/write", Bool, "false", "", "Whether it may be changed."),
     set("downsampling", Kind::Entries(Entries::Downsampling), "[]", "", "How many messages a second pass a link."),
-    set("access_control/enabled", Bool, "false", "", "Whether rules decide who may send what."),
+    set("access_control/enabled", Bool, "false", "", "Whether rules decide which messages may pass."),
     set("access_control/default_permission", Choice(&["allow", "deny"]), "\"deny\"", "", "What happens without a rule."),
     set("access_control/rules", Kind::Entries(Entries::AccessRules), "null", "", "The rules.").hidden(),
-    set("access_control/subjects", Kind::Entries(Entries::AccessSubjects), "null", "", "Whom they are for.").hidden(),
-    set("access_control/policies", Kind::Entries(Entries::AccessPolicies), "null", "", "Which rule is for whom.").hidden(),
+    set("access_control/subjects", Kind::Entries(Entries::AccessSubjects), "null", "", "Nodes and links that the rules can apply to.").hidden(),
+    set("access_control/policies", Kind::Entries(Entries::AccessPolicies), "null", "", "Assignment of rules to subjects.").hidden(),
     set("low_pass_filter", Kind::Entries(Entries::LowPass), "[]", "", "How large messages may be that pass a link."),
     set("stats/filters", List, "[]", "", "Keys that get statistics of their own."),
     set("plugins_loading/enabled", Bool, "false", "", "Plugins of the reference router."),
@@ -463,8 +463,8 @@ pub const KEYS: &[Key] = &[
         "When a session that Spark tasks share closes for want of use; 0 means never."),
 ];
 
-/// Keys, or branches of keys, that are checked and kept and do nothing. Setting one of them to
-/// something else than its default is worth a warning.
+/// Keys, or branches of keys, that are checked and stored but have no effect. Setting one to another
+/// value than its default causes a warning.
 pub const NOT_ACTED_ON: &[&str] = &[
     "region_name",
     "aggregation",
@@ -481,17 +481,17 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "plugins",
 ];
 
-/// Where a path leads.
+/// Result of looking up a path.
 pub(super) enum Place<'a> {
-    /// To a key, or into one of free form with the rest of the path.
+    /// A key, or a path inside a key of free form with the rest of the path.
     Leaf(&'static Key, &'a str),
-    /// To something with keys below it.
+    /// A branch with keys below it.
     Branch,
-    /// Nowhere.
+    /// An unknown path.
     Unknown,
 }
 
-/// Finds a path without leading, trailing or double slashes.
+/// Looks up a path without leading, trailing or double slashes.
 pub(super) fn find(path: &str) -> Place<'_> {
     if path.is_empty() {
         return Place::Branch;
@@ -524,7 +524,7 @@ pub(super) fn known_paths() -> impl Iterator<Item = &'static str> {
     PATHS.iter().copied()
 }
 
-/// The table as a JSON text: for the documentation, and for other languages to compare with.
+/// The table as JSON: for the documentation, and for other languages to compare with.
 ///
 /// `{"<path>": {"expected", "per_mode", "default": {"router", "peer", "client"}, "unit",
 /// "meaning", "acted_on"}}`.

@@ -1,4 +1,4 @@
-//! The parameters of an endpoint, read once (`zenoh-behaviour` 1.1).
+//! Parameters of an endpoint, parsed once (`zenoh-behaviour` 1.1).
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -12,30 +12,30 @@ use crate::net::io::PROTOCOLS;
 const RULES: &[&str] =
     &["exit_on_failure", "retry_period_increase_factor", "retry_period_init_ms", "retry_period_max_ms"];
 
-/// Of links over IP.
+/// Config parameters of links over IP.
 const IP: &[&str] = &["bind", "dscp", "iface"];
 
-/// Of links over TCP.
+/// Config parameters of links over TCP.
 const BUFFERS: &[&str] = &["so_rcvbuf", "so_sndbuf"];
 
-/// Of multicast groups.
+/// Config parameters of multicast groups.
 const GROUP: &[&str] = &["join", "ttl"];
 
-/// Of QUIC.
+/// Config parameters of QUIC.
 const QUIC: &[&str] = &["initial_mtu", "mtu_discovery_interval_secs"];
 
 fn is_group(endpoint: &Endpoint) -> bool {
     endpoint.address().parse().is_ok_and(|address: SocketAddr| address.ip().is_multicast())
 }
 
-/// The config parameters that a protocol knows, in groups; `None` for one that this build does not speak.
+/// The config parameters of a protocol, in groups; `None` if this build does not support the protocol.
 fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
     let protocol = endpoint.protocol();
     let known: &[&[_]] = match protocol {
         "udp" if is_group(endpoint) => &[RULES, IP, BUFFERS, GROUP],
-        // QUIC underneath.
+        // Reliable UDP runs over QUIC.
         "udp" if endpoint.metadata_value("rel") == Some("1") => &[RULES, IP, BUFFERS, QUIC],
-        // Datagrams have these buffers, too.
+        // UDP sockets have these buffers as well.
         "tcp" | "udp" | "ws" => &[RULES, IP, BUFFERS],
         "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
         "quic" => &[RULES, IP, BUFFERS, &TLS_CONFIG, QUIC],
@@ -44,19 +44,19 @@ fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
     PROTOCOLS.contains(&protocol).then_some(known)
 }
 
-/// Whether something is done: no, yes, or if the other side does it, too.
+/// Whether a feature is used: never, always, or if the other side supports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// `0`.
+    /// `0`: never.
     No,
-    /// `1`: there is no link without it.
+    /// `1`: always; links without it are refused.
     Yes,
-    /// `auto`.
+    /// `auto`: if the other side supports it.
     Auto,
 }
 
 impl Choice {
-    /// Whether doing it (`done`), or not doing it, is among what is wanted.
+    /// Whether the choice accepts a link with (`done`) or without the feature.
     #[must_use]
     pub fn allows(self, done: bool) -> bool {
         self == Self::Auto || (self == Self::Yes) == done
@@ -72,20 +72,20 @@ impl Choice {
     }
 }
 
-/// What the parameters of one endpoint ask of its link.
+/// Options of a link, from the parameters of its endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkOptions {
     /// `?prio=a-b`: the priorities that this link serves, first and last.
     pub priorities: Option<(Priority, Priority)>,
-    /// `?rel=0|1`; absent means the nature of the link.
+    /// `?rel=0|1`; absent: the natural reliability of the protocol.
     pub reliability: Option<Reliability>,
     /// `?multistream=0|1|auto`, of QUIC: a stream for each priority.
     pub multistream: Option<Choice>,
-    /// `?mixed_rel=0|1|auto`, of QUIC: what is best effort goes as datagrams beside the streams.
+    /// `?mixed_rel=0|1|auto`, of QUIC: best-effort messages travel as datagrams beside the streams.
     pub mixed_rel: Option<Choice>,
-    /// `#initial_mtu=bytes`, of QUIC: what the network carries before it is measured.
+    /// `#initial_mtu=bytes`, of QUIC: the packet size used before the path is probed.
     pub initial_mtu: Option<u16>,
-    /// `#mtu_discovery_interval_secs=n`, of QUIC: how often it is measured whether the network carries more.
+    /// `#mtu_discovery_interval_secs=n`, of QUIC: the interval at which larger packets are probed.
     pub mtu_discovery_interval: Option<Duration>,
     /// `#iface=name`: bind to this device (Linux).
     pub interface: Option<String>,
@@ -97,20 +97,19 @@ pub struct LinkOptions {
     pub so_rcvbuf: Option<u32>,
     /// `#dscp=a|b`: the raw TOS or traffic-class byte, all given values or-ed.
     pub tos: Option<u8>,
-    /// `#join=a|b`: further groups that a multicast endpoint hears.
+    /// `#join=a|b`: further groups that a multicast endpoint receives from.
     pub join: Vec<IpAddr>,
-    /// `#ttl=n`: how many routers of the network a datagram to a group may pass, and one.
+    /// `#ttl=n`: the TTL of datagrams to a group, one more than the routers that they may pass.
     pub ttl: Option<u32>,
-    /// What it says of certificates.
+    /// Parameters for certificates.
     pub tls: TlsSettings,
 }
 
 impl LinkOptions {
-    /// Reads the parameters.
+    /// Reads the parameters of an endpoint.
     ///
     /// # Errors
-    /// A protocol that this build does not speak, a parameter that it does not know or that has a value
-    /// of no use.
+    /// A protocol that this build does not support, an unknown parameter, or one with an invalid value.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         let protocol = endpoint.protocol();
         let known = known(endpoint).ok_or_else(|| EndpointError::Protocol {
@@ -172,10 +171,10 @@ impl LinkOptions {
 }
 
 impl ConnectRules {
-    /// These rules with what the endpoint itself says about retrying.
+    /// These rules with the endpoint's own parameters for retrying.
     ///
     /// # Errors
-    /// A parameter that has a value of no use.
+    /// A parameter with an invalid value.
     pub fn overridden_by(mut self, endpoint: &Endpoint) -> Result<Self, EndpointError> {
         const MS: &str = "milliseconds, 1 to 4294967295";
         let ms = |text: &str| text.parse().ok().filter(|&ms: &u32| ms > 0).map(u64::from);
@@ -229,12 +228,12 @@ fn tos(text: &str) -> Option<u8> {
     })
 }
 
-/// A choice that links of streams over QUIC have; to others it says nothing, and nobody should believe it does.
+/// Reads a choice of links with QUIC streams; refused for others, on which it would have no effect.
 fn choice(endpoint: &Endpoint, key: &'static str) -> Result<Option<Choice>, EndpointError> {
     let rel = endpoint.metadata_value("rel");
     match endpoint.protocol() {
         "quic" if rel != Some("0") => metadata(endpoint, key, "0, 1 or auto", Choice::read),
-        // QUIC without encryption.
+        // Reliable UDP: QUIC without encryption.
         "udp" if rel == Some("1") => metadata(endpoint, key, "0, 1 or auto", Choice::read),
         "quic" => metadata(endpoint, key, "absent, because with rel=0 there are no streams", |_| None),
         _ => metadata(endpoint, key, "absent, because only links over QUIC have it", |_| None),
@@ -308,7 +307,7 @@ mod tests {
             let e = options(text).expect_err(text).to_string();
             assert!(e.contains("absent, because"), "{text}: {e}");
         }
-        // They are no config parameters, and the reference would not see them there.
+        // Metadata is not accepted as config parameter: eclipse-zenoh would ignore it there.
         let e = options("quic/a:1#multistream=1").unwrap_err().to_string();
         assert!(e.contains("multistream"), "{e}");
     }

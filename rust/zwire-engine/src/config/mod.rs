@@ -1,13 +1,12 @@
 //! Configuration: from text, files, a dictionary or the environment to checked engine types.
 //!
-//! [`Config`] is a JSON tree that holds every key of [`KEYS`] and refuses all others; its keys,
-//! defaults and units are those of the reference, so that its files work unchanged. What the
-//! reference does not know lives under `zwire/`. [`Config::resolve`] turns the tree into a
-//! [`NodeConfig`]; nothing behind that point has to doubt a value.
+//! [`Config`] is a JSON tree that holds every key of [`KEYS`] and refuses all others; its keys, defaults
+//! and units are those of eclipse-zenoh, so that files of that project work unchanged. Additional keys
+//! are below `zwire/`. [`Config::resolve`] turns the tree into a [`NodeConfig`] with checked values only.
 //!
-//! Where this differs from the reference: a key that is unknown is an error at any depth; inserting
-//! an object into a branch merges it instead of resetting its neighbours; `null` puts a key back to
-//! its default; numbers outside their range are refused instead of clamped.
+//! Differences from eclipse-zenoh: an unknown key is an error at any depth; inserting an object into a
+//! branch merges it instead of resetting its neighbours; `null` resets a key to its default; numbers
+//! outside their range are refused instead of clamped.
 
 mod endpoint;
 mod error;

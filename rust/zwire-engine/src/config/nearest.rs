@@ -1,16 +1,16 @@
-//! Which known word was probably meant.
+//! Suggestions for misspelt words.
 
 /// Longest word that is compared in full: the time grows with the square, and no key is longer.
 const MAX_COMPARED: usize = 128;
 
-/// The word of `known` with the smallest edit distance; of equals the first.
+/// The word of `known` with the smallest edit distance; the first of equals.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().copied().min_by_key(|candidate| distance(word, candidate))
 }
 
-/// The path of `known` that is nearest, as letters or as a walk: a last part that is right in the
-/// wrong place counts (`transport/lease` for `transport/link/tx/lease`), and so does one that was
-/// broken off (`connect/timeout` for `connect/timeout_ms`). Of equals the first.
+/// The path of `known` that is nearest by letters or by parts: a correct last part in the wrong place
+/// counts (`transport/lease` for `transport/link/tx/lease`), and so does a truncated one
+/// (`connect/timeout` for `connect/timeout_ms`). The first of equals.
 pub(super) fn nearest_path<'a>(path: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (parents, last) = split_last(path);
     let walk = |candidate: &str| {
@@ -28,7 +28,7 @@ fn split_last(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// How many parts of `a` are not in `b`.
+/// Number of parts of `a` that are not in `b`.
 fn missing(a: &str, b: &str) -> usize {
     let parts = a.split('/').filter(|part| !part.is_empty());
     parts.take(MAX_COMPARED).filter(|part| !b.split('/').any(|other| other == *part)).count()

@@ -1,4 +1,4 @@
-//! From the tree to the types of the engine.
+//! Conversion of the configuration tree to the types of the engine.
 
 use core::time::Duration;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
@@ -19,11 +19,11 @@ type Result<T> = core::result::Result<T, ConfigError>;
 const MAX_DICTIONARY: u64 = 8 << 20;
 
 impl Config {
-    /// Everything that the engine needs, checked against each other; reads the file of users if
-    /// there is one.
+    /// Checks the values against each other and converts them for the engine; reads the file of users if
+    /// one is configured.
     ///
     /// # Errors
-    /// Values that exclude each other, endpoint parameters of no use, an unreadable file of users.
+    /// Values that exclude each other, invalid endpoint parameters, an unreadable file of users.
     pub fn resolve(&self) -> Result<NodeConfig> {
         let get = Reader { config: self, mode: self.mode() };
         let link = get.link()?;
@@ -83,7 +83,7 @@ impl NodeConfig {
         made.expect("the defaults are a valid configuration")
     }
 
-    /// Rules between values. What concerns a single one was refused when it entered the tree.
+    /// Checks rules between values. Each single value was checked when it entered the tree.
     fn check(&self) -> Result<()> {
         let rule = |broken: bool, first, second, rule| match broken {
             true => Err(ConfigError::Conflict { first, second, rule }),
@@ -125,7 +125,7 @@ impl NodeConfig {
     }
 }
 
-/// Reads checked values for one mode.
+/// Reader of checked values for one mode.
 struct Reader<'a> {
     config: &'a Config,
     mode: WhatAmI,
@@ -133,7 +133,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// # Panics
-    /// For a path that is not in the table, which the first test of any kind would show.
+    /// For a path that is not in the table, which any test would reveal.
     fn key(&self, path: &'static str) -> &'static Key {
         KEYS.iter().find(|key| key.path == path).expect("a key of the table")
     }
@@ -142,7 +142,7 @@ impl Reader<'_> {
         read(path, &self.config.effective(self.key(path), self.mode))
     }
 
-    /// For keys whose default is `null`.
+    /// Reads a key with the default `null`.
     fn optional<T>(&self, path: &'static str, read: impl Fn(&str, &Value) -> Result<T>) -> Result<Option<T>> {
         match self.config.effective(self.key(path), self.mode) {
             Value::Null => Ok(None),
@@ -170,7 +170,7 @@ impl Reader<'_> {
         self.read(path, values::boolean)
     }
 
-    /// An integer as the type that its range in the table fits.
+    /// Reads an integer as the type that its range in the table fits.
     fn int<T: TryFrom<i64>>(&self, path: &'static str) -> Result<T> {
         self.read(path, |path, value| self.fit(path, value))
     }
@@ -319,7 +319,7 @@ impl Reader<'_> {
                 Some("8bit") => SnResolution::Bits8,
                 Some("16bit") => SnResolution::Bits16,
                 Some("64bit") => SnResolution::Bits64,
-                // The table allows no fifth word.
+                // The table allows no other word.
                 _ => SnResolution::Bits32,
             },
             lease: self.ms("transport/link/tx/lease")?,
@@ -392,7 +392,7 @@ impl Reader<'_> {
             (Some(user), Some(password)) => Some((user, Secret::new(password))),
             (None, None) => None,
             _ => {
-                let rule = "one is of no use without the other";
+                let rule = "set both or neither";
                 return Err(ConfigError::Conflict { first: USER, second: PASSWORD, rule });
             }
         };
@@ -417,7 +417,7 @@ impl Reader<'_> {
     }
 }
 
-/// The range of the table leaves only -1 below zero.
+/// The range in the table allows -1 as the only negative value.
 fn budget(ms: i64) -> Budget {
     match u64::try_from(ms) {
         Err(_) => Budget::Forever,
@@ -442,7 +442,7 @@ fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, link: &Link) -> R
     Ok(Target { endpoint, options, rules })
 }
 
-/// Lines `user:password`; empty ones are skipped. The password may contain colons.
+/// Reads lines `user:password`; empty ones are skipped. The password may contain colons.
 fn read_dictionary(file: &Path) -> Result<BTreeMap<String, Secret>> {
     let text = tree::read(file, MAX_DICTIONARY)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());

@@ -1,4 +1,4 @@
-//! Tests that walk the whole table.
+//! Tests over the whole key table.
 
 use core::time::Duration;
 use std::{ffi::OsString, fs, path::PathBuf};
@@ -28,7 +28,7 @@ fn resolved(text: &str) -> NodeConfig {
     Config::from_json5(text).and_then(|c| c.resolve()).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// A legal value that is no default.
+/// A valid value other than the default.
 fn sample(key: &Key) -> Value {
     let default = key.default_for(WhatAmI::Peer);
     match key.kind {
@@ -115,7 +115,7 @@ fn every_key_has_its_default_in_the_tree() {
             let default = key.default_for(mode);
             assert_eq!(config.effective(key, mode), default, "{}", key.path);
             if !default.is_null() {
-                // Also checks the table: a default must be legal.
+                // Also checks the table: a default must be valid.
                 inserted(key.path, default);
             }
         }
@@ -179,23 +179,23 @@ fn every_per_mode_key_takes_an_object() {
     }
 }
 
-/// What is said to be acted on reaches the engine.
+/// Every key that counts as acted on must change the engine types.
 #[test]
 fn every_key_that_is_acted_on_changes_the_engine_types() {
-    // They come in pairs or with a file; tests of their own below.
+    // Used in pairs or with a file; covered by tests of their own below.
     let apart = [
         "transport/auth/usrpwd/user",
         "transport/auth/usrpwd/password",
         "transport/auth/usrpwd/dictionary_file",
-        // Only together.
+        // Effective only together.
         "access_control/enabled",
         "access_control/default_permission",
         "access_control/rules",
         "access_control/subjects",
         "access_control/policies",
-        // Excludes another that is the default.
+        // Excludes a key that is enabled by default.
         "transport/unicast/lowlatency",
-        // Refused but for the default.
+        // Accepts only the default.
         "gateway/south",
     ];
     let base = Config::default().resolve().unwrap();
@@ -203,7 +203,7 @@ fn every_key_that_is_acted_on_changes_the_engine_types() {
     for key in KEYS.iter().filter(|key| key.acted_on() && !apart.contains(&key.path)) {
         let config = inserted(key.path, sample(key));
         let config = config.resolve().unwrap_or_else(|e| panic!("{}: {e}", key.path));
-        assert_ne!(config, base, "{} is read by nobody", key.path);
+        assert_ne!(config, base, "{} has no effect", key.path);
         assert_eq!(inserted(key.path, sample(key)).ignored().count(), 0, "{}", key.path);
         seen += 1;
     }
@@ -232,7 +232,7 @@ fn leaves(path: &str, value: &Value, out: &mut Vec<(String, Value)>) {
     }
 }
 
-/// The defaults of eclipse-zenoh 1.10.2, as it prints them.
+/// Defaults of eclipse-zenoh 1.10.2, as it prints them.
 #[test]
 fn a_fresh_tree_is_that_of_the_reference() {
     let text = include_str!("../../../../tests/vectors/zenoh/config-defaults.json");
@@ -242,19 +242,19 @@ fn a_fresh_tree_is_that_of_the_reference() {
     let ours = Config::default();
     for (path, value) in &theirs {
         let expected = match path.as_str() {
-            // Depends on their machine.
+            // Depends on the machine on which the file was made.
             "transport/link/tx/threads" => &Value::Null,
-            // Plugins of theirs are not loaded here.
+            // Plugins of eclipse-zenoh are not loaded here.
             "plugins_loading/search_dirs" => &json!([]),
-            // They show a branch as null until it has a value.
+            // eclipse-zenoh shows this branch as null until it has a value.
             "connect/retry" | "listen/retry" => ours.get(path).unwrap(),
-            // The mode that they leave out listens nowhere.
+            // A mode that the value leaves out has no listeners.
             "listen/endpoints" => &json!({"router": ["tcp/[::]:7447"], "peer": ["tcp/[::]:0"], "client": []}),
             _ => value,
         };
         assert_eq!(ours.get(path).expect(path), expected, "{path}");
     }
-    // And the whole of it is understood.
+    // The whole file can be loaded.
     Config::from_json5(text).unwrap().resolve().unwrap();
 }
 
@@ -307,7 +307,7 @@ fn branches_merge() {
     config.insert_json5("", "{mode: 'client', 'connect/timeout_ms': 9}").unwrap();
     assert_eq!(config.mode(), WhatAmI::Client);
     assert_eq!(config.get_json("connect/timeout_ms").unwrap(), "9");
-    // Half of it is fine; none of it happens.
+    // The first key is valid, the second is not: neither is set.
     let before = config.clone();
     config.insert_json5("connect", "{timeout_ms: 1, endpoints: 3}").unwrap_err();
     assert_eq!(config, before);
@@ -558,7 +558,7 @@ fn endpoint_parameters_and_protocols_are_checked() {
     }
 }
 
-/// A folder for one test, removed at its end.
+/// Folder of one test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -577,7 +577,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left in a temporary folder fails no test.
+        // Files left in a temporary folder fail no test.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -687,7 +687,7 @@ proptest! {
         }
     }
 
-    /// Any value for any key is refused with its path, or kept, printed and read again.
+    /// Any value for any key is refused with its path, or stored, printed and parsed again.
     #[test]
     fn no_value_panics(at in 0..KEYS.len(), value in any_json()) {
         let key = &KEYS[at];
@@ -696,7 +696,7 @@ proptest! {
             Ok(()) => {
                 let again = Config::from_json5(&config.to_json()).unwrap();
                 prop_assert_eq!(again.to_json(), config.to_json());
-                // May fail, on conflicts and files; must not panic.
+                // May fail on conflicts and files; must not panic.
                 let _ = config.resolve();
             }
             Err(e) => {
@@ -708,7 +708,7 @@ proptest! {
 }
 
 proptest! {
-    // A suggestion is sought for nearly each, which takes its time in a debug build.
+    // Nearly every case computes a suggestion, which is slow in a debug build.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
@@ -732,7 +732,7 @@ fn routers_have_weights_and_regions_follow_roles() {
     assert!(error.contains("gateway/south") && error.contains("not supported"), "{error}");
 }
 
-/// Access control as a configuration, with one thing replaced.
+/// An access control configuration with one part replaced.
 fn access(path: &str, value: Value) -> Config {
     let mut config = Config::from_json5(
         r#"{access_control: {

@@ -1,4 +1,4 @@
-//! JSON5 text to a JSON tree, with bounds on size and depth.
+//! Parser from JSON5 text to a JSON tree, with bounds on size and depth.
 
 use core::fmt;
 
@@ -10,12 +10,12 @@ use serde_json::{Map, Number, Value};
 
 use super::ConfigError;
 
-/// Longest text. The commented default file of the reference has 40 KiB; certificates and plugin
-/// tables fit a hundred times.
+/// Longest text. The commented default file of eclipse-zenoh has 40 KiB, so that certificates and plugin
+/// tables fit many times.
 pub(super) const MAX_TEXT: usize = 4 << 20;
 
-/// Deepest nesting. The deepest key has seven levels; what is free-form gets room. The parser
-/// recurses, so that without a bound a text of brackets would overflow the stack.
+/// Deepest nesting. The deepest key has seven levels; free-form values get more. The parser recurses, so
+/// that without a bound a text of brackets would overflow the stack.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Parses a whole text.
@@ -24,12 +24,12 @@ pub(super) fn parse(text: &str) -> Result<Value, ConfigError> {
         return Err(ConfigError::TooLong { len: text.len() as u64, max: MAX_TEXT as u64 });
     }
     json5::from_str(text).map(|Root(value)| value).map_err(|e| {
-        // Where the text just ends, the parser names the place of what is open, if anything is.
+        // If the text ends early, the parser may report no position; then use the end of the text.
         let at = e.position().unwrap_or_else(|| json5::Position::from_offset(text.len(), text));
         let (line, column) = (at.line + 1, at.column + 1);
         let problem = match e.code() {
             Some(code) => code.to_string(),
-            // Ours; without the position that `Display` of the error would add.
+            // Errors of this module, without the position that `Display` would add.
             None => {
                 let text = e.to_string();
                 let end = text.rfind(" at line ").unwrap_or(text.len());
@@ -48,8 +48,8 @@ impl<'de> Deserialize<'de> for Root {
     }
 }
 
-/// One value at a known depth. Unlike `Value`'s own visitor it counts the depth, and refuses what
-/// JSON cannot say (NaN, infinities) and objects that say something twice.
+/// A value at a known depth. Unlike the visitor of `Value` this counts the depth, and refuses numbers
+/// that JSON lacks (NaN, infinities) and duplicate names in an object.
 struct Node {
     depth: usize,
 }

@@ -1,14 +1,14 @@
-//! Certificates and keys, and what is asked of those of the other side (`zenoh-behaviour` 7.1).
+//! Certificates and keys, and the requirements on those of the other side (`zenoh-behaviour` 7.1).
 
 use core::time::Duration;
 use std::path::PathBuf;
 
 use super::{Endpoint, EndpointError, Secret, link_options::config};
 
-/// Longest handshake of TLS that a parameter may allow: an hour.
+/// Longest TLS handshake that a parameter may allow: an hour.
 const MAX_HANDSHAKE_MS: u64 = 3_600_000;
 
-/// Config parameters of an endpoint with TLS, in TCP or in QUIC.
+/// Config parameters of an endpoint with TLS, over TCP or QUIC.
 pub(super) const TLS_CONFIG: [&str; 19] = [
     "close_link_on_expiration",
     "connect_certificate_base64",
@@ -31,37 +31,37 @@ pub(super) const TLS_CONFIG: [&str; 19] = [
     "verify_name_on_connect",
 ];
 
-/// Where certificates or a key come from, as PEM.
+/// Source of certificates or of a key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pem {
-    /// A file. Listeners read it when they start, outgoing links each time that they connect.
+    /// A file. Listeners read it when they start, outgoing links at each attempt to connect.
     File(PathBuf),
-    /// The PEM itself.
+    /// The PEM text itself.
     Raw(Secret),
-    /// The PEM as base64.
+    /// The PEM text as base64.
     Base64(Secret),
 }
 
-/// `transport/link/tls/*`, or what an endpoint says of it; `None` is not said.
+/// TLS settings from `transport/link/tls/*` or from an endpoint; `None` if not set there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The authorities that are trusted, and no others.
+    /// Trusted certification authorities; no others are trusted.
     pub root_ca_certificate: Option<Pem>,
-    /// What a listener shows, with the chain up to the authority.
+    /// Certificate of a listener, with its chain up to the authority.
     pub listen_certificate: Option<Pem>,
-    /// The key of it.
+    /// Private key of that certificate.
     pub listen_private_key: Option<Pem>,
-    /// What an outgoing link shows, with `enable_mtls`.
+    /// Certificate of an outgoing link, with `enable_mtls`.
     pub connect_certificate: Option<Pem>,
-    /// The key of it.
+    /// Private key of that certificate.
     pub connect_private_key: Option<Pem>,
-    /// Whether those who connect show a certificate, too.
+    /// Whether the connecting side has to present a certificate as well.
     pub enable_mtls: Option<bool>,
-    /// Whether the name in a listener's certificate has to be that of the endpoint.
+    /// Whether the name in a listener's certificate has to match that of the endpoint.
     pub verify_name_on_connect: Option<bool>,
-    /// Whether a link ends when the certificate of the other side does.
+    /// Whether a link ends when the certificate of the other side expires.
     pub close_link_on_expiration: Option<bool>,
-    /// How long the handshake of TLS may take.
+    /// Time limit of the TLS handshake.
     pub handshake_timeout: Option<Duration>,
     /// `SO_SNDBUF` of TLS links, unless their endpoint has its own.
     pub so_sndbuf: Option<u32>,
@@ -70,10 +70,10 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// As the reference.
+    /// Default time limit, as in eclipse-zenoh.
     const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// What the parameters of an endpoint say.
+    /// Settings from the parameters of an endpoint.
     pub(super) fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         const BOOL: &str = "true or false";
         let flag = |text: &str| match text {
@@ -94,13 +94,13 @@ impl TlsSettings {
             verify_name_on_connect: config(endpoint, "verify_name_on_connect", BOOL, flag)?,
             close_link_on_expiration: config(endpoint, "close_link_on_expiration", BOOL, flag)?,
             handshake_timeout: timeout.map(Duration::from_millis),
-            // The endpoint's own stand in its `LinkOptions`.
+            // Buffer sizes of the endpoint are in its `LinkOptions`.
             so_sndbuf: None,
             so_rcvbuf: None,
         })
     }
 
-    /// These, and where they say nothing, `others`.
+    /// These settings; unset ones are taken from `others`.
     #[must_use]
     pub fn or(&self, others: &Self) -> Self {
         let pem = |one: &Option<Pem>, other: &Option<Pem>| one.clone().or_else(|| other.clone());
@@ -119,32 +119,32 @@ impl TlsSettings {
         }
     }
 
-    /// Whether both sides show certificates.
+    /// Whether both sides present certificates.
     #[must_use]
     pub fn mutual(&self) -> bool {
         self.enable_mtls.unwrap_or(false)
     }
 
-    /// Whether names are looked at.
+    /// Whether names in certificates are verified.
     #[must_use]
     pub fn verifies_names(&self) -> bool {
         self.verify_name_on_connect.unwrap_or(true)
     }
 
-    /// Whether a link ends with the certificate.
+    /// Whether a link ends when the certificate expires.
     #[must_use]
     pub fn closes_on_expiration(&self) -> bool {
         self.close_link_on_expiration.unwrap_or(false)
     }
 
-    /// The bound of the handshake.
+    /// Time limit of the handshake.
     #[must_use]
     pub fn handshake_limit(&self) -> Duration {
         self.handshake_timeout.unwrap_or(Self::HANDSHAKE_TIMEOUT)
     }
 }
 
-/// `<name>_file`, `<name>_raw` or `<name>_base64`.
+/// Reads `<name>_file`, `<name>_raw` or `<name>_base64`.
 fn pem(endpoint: &Endpoint, name: &'static str) -> Result<Option<Pem>, EndpointError> {
     let mut found = None;
     for (key, make) in [

@@ -12,9 +12,9 @@ use super::{
     text, values, yaml,
 };
 
-/// Environment variable with the name of a configuration file, shared with the reference.
+/// Environment variable with the name of a configuration file, shared with eclipse-zenoh.
 pub const ENV: &str = "ZENOH_CONFIG";
-/// Environment variable with the name of a file whose keys override those of [`ENV`].
+/// Environment variable that names a second file; its keys override those of [`ENV`].
 pub const ENV_OVERRIDE: &str = "ZWIRE_CONFIG";
 
 /// A configuration: every key has a checked value, or `null` where its default applies.
@@ -40,16 +40,16 @@ impl Config {
     /// The defaults, overridden by a JSON5 text.
     ///
     /// # Errors
-    /// The first thing that is wrong with the text.
+    /// The first error in the text.
     pub fn from_json5(text: &str) -> Result<Self, ConfigError> {
         Self::from_value(text::parse(text)?)
     }
 
     /// The defaults, overridden by an object. Its names are keys or paths of keys:
-    /// `{"connect": {"timeout_ms": 0}}` and `{"connect/timeout_ms": 0}` say the same.
+    /// `{"connect": {"timeout_ms": 0}}` and `{"connect/timeout_ms": 0}` are equivalent.
     ///
     /// # Errors
-    /// The first key or value that is wrong.
+    /// The first invalid key or value.
     pub fn from_value(value: Value) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         config.merge("", value)?;
@@ -59,15 +59,15 @@ impl Config {
     /// The defaults, overridden by a file: JSON5 (`.json5`, `.json`) or YAML (`.yaml`, `.yml`).
     ///
     /// # Errors
-    /// The file cannot be read, has another extension, or its content is wrong.
+    /// The file cannot be read, has another extension, or its content is invalid.
     pub fn from_file(file: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         config.merge_file(file.as_ref())?;
         Ok(config)
     }
 
-    /// The defaults, overridden by the file that `ZENOH_CONFIG` names, overridden by the file that
-    /// `ZWIRE_CONFIG` names.
+    /// The defaults, overridden by the file named by `ZENOH_CONFIG`, which is overridden by the file
+    /// named by `ZWIRE_CONFIG`.
     ///
     /// # Errors
     /// Neither is set, or a file cannot be used.
@@ -100,12 +100,12 @@ impl Config {
             .map_err(|e| ConfigError::InFile { file: file.to_owned(), source: Box::new(e) })
     }
 
-    /// Sets the value at a path from a JSON5 text. An object for a branch sets the keys that it
-    /// names and leaves the others; `null` puts a key, or all keys of a branch, back to the default.
-    /// On an error nothing has changed.
+    /// Sets the value at a path from a JSON5 text. An object for a branch sets the keys that it names and
+    /// leaves the others; `null` resets a key, or all keys of a branch, to the default. On an error
+    /// nothing is changed.
     ///
     /// # Errors
-    /// The text, the path or the value is wrong.
+    /// The text, the path or the value is invalid.
     pub fn insert_json5(&mut self, path: &str, text: &str) -> Result<(), ConfigError> {
         self.insert(path, text::parse(text)?)
     }
@@ -113,7 +113,7 @@ impl Config {
     /// [`Config::insert_json5`] with a value that is parsed already.
     ///
     /// # Errors
-    /// The path or the value is wrong.
+    /// The path or the value is invalid.
     pub fn insert(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
         let mut changed = self.clone();
         changed.merge(path.trim_matches('/'), value)?;
@@ -124,7 +124,7 @@ impl Config {
     /// The value at a path: of a key, of a branch, or below a key of free form.
     ///
     /// # Errors
-    /// The path leads nowhere.
+    /// The path does not exist.
     pub fn get(&self, path: &str) -> Result<&Value, ConfigError> {
         let path = path.trim_matches('/');
         match keys::find(path) {
@@ -138,7 +138,7 @@ impl Config {
     /// [`Config::get`] as JSON text.
     ///
     /// # Errors
-    /// The path leads nowhere.
+    /// The path does not exist.
     pub fn get_json(&self, path: &str) -> Result<String, ConfigError> {
         self.get(path).map(Value::to_string)
     }
@@ -155,12 +155,12 @@ impl Config {
         self.root.get("mode").and_then(Value::as_str).and_then(values::role).unwrap_or(WhatAmI::Peer)
     }
 
-    /// What counts for a key in a mode: the value, or the default.
+    /// Effective value of a key in a mode: the value, or the default.
     pub(super) fn effective(&self, key: &Key, mode: WhatAmI) -> Value {
         let value = segments(key.path).try_fold(&self.root, |value, name| value.get(name));
         match value.map(|value| (value, values::for_mode(key, value, mode))) {
             Some((_, Some(value))) => value.clone(),
-            // A mode that a per-mode list of endpoints leaves out has none, as in the reference.
+            // As in eclipse-zenoh, a mode that a per-mode list of endpoints leaves out has no endpoints.
             Some((Value::Object(_), None)) if matches!(key.kind, super::Kind::Endpoints { .. }) => {
                 Value::Array(Vec::new())
             }
@@ -168,7 +168,7 @@ impl Config {
         }
     }
 
-    /// The keys that were changed and have no effect, for a warning; see [`NOT_ACTED_ON`].
+    /// Keys that were changed but have no effect, for a warning; see [`NOT_ACTED_ON`].
     pub fn ignored(&self) -> impl Iterator<Item = &'static str> {
         let listed = |key: &Key| NOT_ACTED_ON.iter().any(|prefix| below(prefix, key.path).is_some());
         KEYS.iter()
@@ -176,7 +176,7 @@ impl Config {
             .map(|key| key.path)
     }
 
-    /// May leave half of a value behind when it fails; the callers work on copies.
+    /// Merges a value. On failure a part of it may be merged already; the callers work on copies.
     fn merge(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
         match keys::find(path) {
             Place::Unknown => obsolete(path, &value).unwrap_or_else(|| Err(unknown(path))),
@@ -189,7 +189,7 @@ impl Config {
                 Value::Object(map) => map.into_iter().try_for_each(|(name, value)| {
                     let below = if path.is_empty() { name } else { format!("{path}/{name}") };
                     if below.ends_with('/') || below.is_empty() {
-                        // An empty name would lead back to this branch.
+                        // An empty name would refer to this branch again.
                         return Err(unknown(&format!("{below}/")));
                     }
                     self.merge(&below, value)
@@ -207,9 +207,9 @@ impl Config {
         }
     }
 
-    /// Sets something below a key of free form.
+    /// Sets a value below a key of free form.
     fn insert_free(&mut self, key: &Key, rest: &str, value: Value) -> Result<(), ConfigError> {
-        /// As deep as a text may nest, and for the same reason: whoever walks the tree recurses.
+        /// Deepest path, bounded like the nesting of a text because code that walks the tree recurses.
         const MAX_SEGMENTS: usize = 32;
         if rest.split('/').count() > MAX_SEGMENTS || rest.split('/').any(str::is_empty) {
             return Err(unknown(&format!("{}/{rest}", key.path)));
@@ -245,7 +245,7 @@ impl fmt::Display for Config {
 pub(super) fn read(file: &Path, max: u64) -> Result<String, ConfigError> {
     let open = || {
         let mut text = String::new();
-        // One byte more than allowed shows that there is more; a device file has no length.
+        // One byte above the limit reveals a longer file; a device file reports no length.
         fs::File::open(file)?.take(max + 1).read_to_string(&mut text)?;
         Ok(text)
     };
@@ -261,7 +261,7 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }
 
-/// The place of a known path; branches on the way are made.
+/// Slot of a known path; missing branches are created.
 fn slot<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
     segments(path).fold(root, |value, name| {
         if !value.is_object() {
@@ -271,8 +271,8 @@ fn slot<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
     })
 }
 
-/// What files for the reference up to 1.8 hold and nobody heeds any more: it is read and dropped, as there.
-/// `None`: this is none of it.
+/// Accepts and drops keys of configuration files for eclipse-zenoh up to 1.8 that have no effect any
+/// more, as it does itself. `None` if `path` is not one of them.
 fn obsolete(path: &str, value: &Value) -> Option<Result<(), ConfigError>> {
     let (fits, expected) = match path {
         "routing/router/peers_failover_brokering" => (value.is_boolean(), "true or false"),
@@ -280,7 +280,7 @@ fn obsolete(path: &str, value: &Value) -> Option<Result<(), ConfigError>> {
         _ => return None,
     };
     if fits || value.is_null() {
-        tracing::info!(path, "this key of older configurations has no effect any more");
+        tracing::info!(path, "this key is obsolete and has no effect");
         return Some(Ok(()));
     }
     let (path, got) = (path.to_owned(), values::shown(value));

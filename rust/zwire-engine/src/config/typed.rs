@@ -1,4 +1,4 @@
-//! What the engine reads: the configuration after every check.
+//! Typed configuration for the engine, after every check.
 
 use core::{fmt, time::Duration};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
@@ -11,7 +11,7 @@ use super::{Endpoint, LinkOptions, TlsSettings};
 
 /// The configuration of one node, after every check.
 ///
-/// Values that differ between modes are those of [`NodeConfig::mode`].
+/// Values that differ between modes are those for [`NodeConfig::mode`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeConfig {
     /// Role of the node (`mode`).
@@ -20,33 +20,34 @@ pub struct NodeConfig {
     pub zid: Option<ZenohId>,
     /// Free description of the node (`metadata`).
     pub metadata: serde_json::Value,
-    /// Where to connect to (`connect/*`).
+    /// Endpoints to connect to (`connect/*`).
     pub connect: Connect,
-    /// Where to listen (`listen/*`).
+    /// Endpoints to listen on (`listen/*`).
     pub listen: Listen,
-    /// What `open` waits for (`open/return_conditions/*`).
+    /// Conditions that `open` waits for (`open/return_conditions/*`).
     pub open: ReturnConditions,
-    /// How others are found (`scouting/*`).
+    /// Discovery of other nodes (`scouting/*`).
     pub scouting: Scouting,
     /// Time stamps of publications (`timestamping/*`).
     pub timestamping: Timestamping,
-    /// Timeout of a query that gives none (`queries_default_timeout`).
+    /// Default timeout of queries (`queries_default_timeout`).
     pub queries_default_timeout: Duration,
-    /// How long a forwarded interest may stay unanswered (`routing/interests/timeout`).
+    /// Longest time that a forwarded interest may stay unanswered (`routing/interests/timeout`).
     pub interests_timeout: Duration,
     /// Weights of links to other routers (`routing/router/linkstate/transport_weights`).
     pub transport_weights: BTreeMap<ZenohId, u16>,
-    /// Prefix of every key of the session (`namespace`); never wild.
+    /// Prefix of every key of the session (`namespace`), without wildcards.
     pub namespace: Option<KeyExpr>,
-    /// Declarations that stand for all that they include (`aggregation/*`).
+    /// Key expressions that replace the declarations they include (`aggregation/*`).
     pub aggregation: Aggregation,
     /// Overrides by key (`qos/publication`); the first entry that includes the key counts.
     pub publication_qos: Vec<PublicationQos>,
-    /// What passes a link (`downsampling`, `access_control`, `qos/network`, `low_pass_filter`).
+    /// Policies for messages on links (`downsampling`, `access_control`, `qos/network`,
+    /// `low_pass_filter`).
     pub intercept: Policy,
-    /// Sessions with one other node (`transport/unicast/*`).
+    /// Unicast sessions (`transport/unicast/*`).
     pub unicast: Unicast,
-    /// `transport/multicast/*`.
+    /// Multicast groups (`transport/multicast/*`).
     pub multicast: Multicast,
     /// Links and batches (`transport/link/*`).
     pub link: Link,
@@ -54,16 +55,16 @@ pub struct NodeConfig {
     pub usrpwd: UserPassword,
     /// The admin space (`adminspace/*`).
     pub adminspace: AdminSpace,
-    /// What the reference does not have (`zwire/*`).
+    /// Options that eclipse-zenoh does not have (`zwire/*`).
     pub zwire: Local,
 }
 
 /// `connect/*`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connect {
-    /// In the order of the configuration.
+    /// Groups in the order of the configuration.
     pub groups: Vec<TargetGroup>,
-    /// Budget, back-off and what failure means; each target has its own copy.
+    /// Budget, back-off and effect of failure; each target has its own copy.
     pub rules: ConnectRules,
 }
 
@@ -77,22 +78,22 @@ impl Connect {
 /// `listen/*`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listen {
-    /// In the order of the configuration.
+    /// Targets in the order of the configuration.
     pub targets: Vec<Target>,
-    /// Budget, back-off and what failure means; each target has its own copy.
+    /// Budget, back-off and effect of failure; each target has its own copy.
     pub rules: ConnectRules,
 }
 
 /// Endpoints of `connect/endpoints` that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetGroup {
-    /// How many of the targets are wanted.
+    /// Number of targets that have to be connected to.
     pub strategy: GroupStrategy,
-    /// One for a plain string.
+    /// Targets of the group; a plain string is a group of one.
     pub targets: Vec<Target>,
 }
 
-/// How many endpoints of a group are wanted.
+/// Number of endpoints of a group that have to be connected to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupStrategy {
     /// All, as links of the same session.
@@ -105,51 +106,52 @@ pub enum GroupStrategy {
 /// An endpoint with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Where.
+    /// The endpoint.
     pub endpoint: Endpoint,
-    /// What its parameters ask of the link.
+    /// Options of the link from the parameters of the endpoint.
     pub options: LinkOptions,
     /// The rules of the section, overridden by the parameters of the endpoint.
     pub rules: ConnectRules,
 }
 
-/// When to try again, and what it means when nothing helped.
+/// Rules for retries, and the effect of final failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConnectRules {
-    /// How long to try (`timeout_ms`).
+    /// Time budget of the attempts (`timeout_ms`).
     pub budget: Budget,
-    /// Whether `open` fails when the budget is used up; otherwise the session goes on without.
+    /// Whether `open` fails when the budget is used up; otherwise the session continues without the
+    /// endpoint.
     pub exit_on_failure: bool,
     /// Pauses between attempts (`retry/*`).
     pub retry: Retry,
 }
 
 impl Default for ConnectRules {
-    /// One attempt whose failure fails `open`: the rules of a listener and of a client.
+    /// A single attempt; its failure makes `open` fail: the rules of a listener and of a client.
     fn default() -> Self {
         Self { budget: Budget::Once, exit_on_failure: true, retry: Retry::default() }
     }
 }
 
-/// How long to try.
+/// Time budget of the attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// One attempt per endpoint (0).
+    /// A single attempt per endpoint (0).
     Once,
-    /// Until it works (-1).
+    /// Unlimited attempts (-1).
     Forever,
-    /// For that long.
+    /// Attempts within this time.
     Within(Duration),
 }
 
-/// Pauses between attempts: the first, then each times the factor up to the longest.
+/// Pauses between attempts: the first, multiplied by the factor each time up to the longest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
     /// The first pause; not zero.
     pub init: Duration,
     /// The longest pause; not shorter than the first.
     pub max: Duration,
-    /// 1 to 100.
+    /// Factor, 1 to 100.
     pub factor: f64,
 }
 
@@ -164,7 +166,7 @@ impl Retry {
     #[must_use]
     pub fn delay(&self, attempt: u32) -> Duration {
         let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
-        // Both sides stay finite or +inf, which `min` handles; no NaN, since init > 0, factor >= 1.
+        // Both sides stay finite or +inf, which `min` handles; never NaN, since init > 0 and factor >= 1.
         let seconds = self.init.as_secs_f64() * self.factor.powi(exponent);
         Duration::from_secs_f64(seconds.min(self.max.as_secs_f64()))
     }
@@ -173,7 +175,7 @@ impl Retry {
 /// `open/return_conditions/*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnConditions {
-    /// Wait for connections to scouted nodes.
+    /// Wait for connections to nodes found by scouting.
     pub connect_scouted: bool,
     /// Wait for the declarations of the connected nodes.
     pub declares: bool,
@@ -182,9 +184,9 @@ pub struct ReturnConditions {
 /// `scouting/*`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scouting {
-    /// How long a client without endpoints looks for a node.
+    /// Time limit of scouting for a client without endpoints.
     pub timeout: Duration,
-    /// How long a peer or router waits for others at start.
+    /// Time that a peer or router waits for other nodes at start.
     pub delay: Duration,
     /// `scouting/multicast/*`.
     pub multicast: MulticastScouting,
@@ -195,17 +197,17 @@ pub struct Scouting {
 /// `scouting/multicast/*`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MulticastScouting {
-    /// Whether any of it happens.
+    /// Whether multicast scouting is used.
     pub enabled: bool,
     /// Group and port; the address is a multicast address.
     pub address: SocketAddr,
     /// Names or addresses of interfaces; empty means automatic.
     pub interfaces: Vec<String>,
-    /// Routers that a datagram may pass, plus one.
+    /// TTL of datagrams: the number of routers that they may pass, plus one.
     pub ttl: u8,
-    /// Which roles are connected to when found.
+    /// Roles of found nodes to connect to.
     pub autoconnect: Roles,
-    /// Which side of a pair connects.
+    /// Which of two nodes connects.
     pub strategy: AutoConnect,
     /// Whether SCOUT is answered.
     pub listen: bool,
@@ -214,15 +216,15 @@ pub struct MulticastScouting {
 /// `scouting/gossip/*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gossip {
-    /// Whether locators are passed on.
+    /// Whether locators of other nodes are passed on.
     pub enabled: bool,
-    /// Whether over more than one hop.
+    /// Whether they are passed on over more than one hop.
     pub multihop: bool,
-    /// To which roles.
+    /// Roles of the neighbours that receive them.
     pub target: Roles,
-    /// Which roles are connected to when heard of.
+    /// Roles of announced nodes to connect to.
     pub autoconnect: Roles,
-    /// Which side of a pair connects.
+    /// Which of two nodes connects.
     pub strategy: AutoConnect,
 }
 
@@ -234,7 +236,7 @@ impl Roles {
     /// No role.
     pub const NONE: Self = Self(0);
 
-    /// Whether `role` is in it.
+    /// Whether the set contains `role`.
     #[must_use]
     pub const fn contains(self, role: WhatAmI) -> bool {
         self.0 & role.to_mask() != 0
@@ -246,7 +248,7 @@ impl Roles {
         self.0
     }
 
-    /// Whether nobody is meant.
+    /// Whether the set contains no role.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -259,22 +261,22 @@ impl FromIterator<WhatAmI> for Roles {
     }
 }
 
-/// Which side of a pair connects, by the role of the other side.
+/// Which of two nodes connects, by the role of the other node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AutoConnect {
-    /// Towards routers.
+    /// Rule towards routers.
     pub to_router: AutoConnectRule,
-    /// Towards peers.
+    /// Rule towards peers.
     pub to_peer: AutoConnectRule,
 }
 
 /// Whether to connect to a node that was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AutoConnectRule {
-    /// Yes.
+    /// Always.
     #[default]
     Always,
-    /// If our id is the greater number.
+    /// Only if the own id is the greater number.
     GreaterZid,
 }
 
@@ -298,22 +300,22 @@ impl AutoConnect {
 pub struct Timestamping {
     /// Whether publications without a time stamp get one.
     pub enabled: bool,
-    /// What happens to one from too far in the future: dropped, or replaced.
+    /// Whether a publication from too far in the future is dropped; otherwise its time stamp is replaced.
     pub drop_future: bool,
-    /// How far ahead of the own clock a time stamp may lie (`zwire/timestamping/max_drift_ms`).
+    /// Largest lead over the own clock that a time stamp may have (`zwire/timestamping/max_drift_ms`).
     pub max_drift: Duration,
 }
 
 /// `aggregation/*`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation {
-    /// For subscribers.
+    /// Key expressions for subscribers.
     pub subscribers: Vec<KeyExpr>,
-    /// For publishers.
+    /// Key expressions for publishers.
     pub publishers: Vec<KeyExpr>,
 }
 
-/// One entry of `qos/publication`; what is `None` stays as the caller said.
+/// Entry of `qos/publication`; `None` leaves the value of the caller.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PublicationQos {
     /// The keys that it applies to.
@@ -330,24 +332,24 @@ pub struct PublicationQos {
     pub allowed_destination: Option<Destination>,
 }
 
-/// Whom a publication may reach.
+/// Sessions that a publication may reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
-    /// Everybody.
+    /// All sessions.
     #[default]
     Any,
     /// Only the own session.
     SessionLocal,
-    /// Only others.
+    /// Only other sessions.
     Remote,
 }
 
 /// Multicast groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multicast {
-    /// How often a node says that it is there.
+    /// Interval of JOIN messages.
     pub join_interval: Duration,
-    /// Most members of a group that are listened to.
+    /// Most members of a group that are received from.
     pub max_sessions: usize,
     /// Whether priorities are channels of their own.
     pub qos: bool,
@@ -356,17 +358,17 @@ pub struct Multicast {
 /// `transport/unicast/*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unicast {
-    /// How long each step of an outgoing handshake may take.
+    /// Time limit of each step of an outgoing handshake.
     pub open_timeout: Duration,
-    /// How long an incoming handshake may take.
+    /// Time limit of an incoming handshake.
     pub accept_timeout: Duration,
-    /// Incoming handshakes at once.
+    /// Most incoming handshakes at once.
     pub accept_pending: usize,
-    /// Sessions at once.
+    /// Most sessions at once.
     pub max_sessions: usize,
-    /// Links per session.
+    /// Most links per session.
     pub max_links: usize,
-    /// The mode without batches; excludes `qos`.
+    /// The low-latency mode without batches; excludes `qos`.
     pub lowlatency: bool,
     /// Whether priorities are offered.
     pub qos: bool,
@@ -377,11 +379,11 @@ pub struct Unicast {
 /// `transport/link/*`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Protocols that may be used; `None` allows all that exist.
+    /// Protocols that may be used; `None` allows all supported ones.
     pub protocols: Option<Vec<String>>,
     /// Offered resolution of sequence numbers.
     pub sn_resolution: SnResolution,
-    /// How long the other side may hear nothing before it gives up.
+    /// Lease: silence after which the other side closes the link.
     pub lease: Duration,
     /// Keep-alives per lease.
     pub keep_alive: u32,
@@ -389,17 +391,17 @@ pub struct Link {
     pub batch_size: u16,
     /// Batches per priority, by [`Priority`].
     pub queue_size: [usize; Priority::COUNT],
-    /// How long a droppable message waits for room.
+    /// Longest wait of a droppable message for room.
     pub wait_before_drop: Duration,
-    /// The most that the fragments of one message wait in all.
+    /// Longest total wait of the fragments of one message.
     pub max_wait_before_drop_fragments: Duration,
-    /// How long a blocking message waits before the link counts as stuck.
+    /// Longest wait of a blocking message before the link counts as stuck.
     pub wait_before_close: Duration,
     /// Whether messages share batches.
     pub batching: bool,
-    /// How long a batch may stay open for more.
+    /// Longest time that a batch stays open for more messages.
     pub batching_time_limit: Duration,
-    /// Bytes read at once.
+    /// Bytes of one read.
     pub rx_buffer_size: usize,
     /// Largest reassembled message in bytes.
     pub max_message_size: usize,
@@ -412,7 +414,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// What TLS does at an endpoint with these options.
+    /// TLS settings of an endpoint with these options.
     #[must_use]
     pub fn tls_at(&self, options: &LinkOptions) -> TlsSettings {
         options.tls.or(&self.tls)
@@ -425,11 +427,11 @@ impl Link {
     }
 }
 
-/// How many bits sequence numbers have on the wire.
+/// Size of sequence numbers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SnResolution {
-    /// One byte.
+    /// A single byte.
     Bits8 = 0,
     /// Two bytes.
     Bits16 = 1,
@@ -442,24 +444,24 @@ pub enum SnResolution {
 /// `transport/auth/usrpwd/*`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserPassword {
-    /// What this node says when it connects.
+    /// User and password that this node presents when it connects.
     pub own: Option<(String, Secret)>,
-    /// What it demands of those who connect, read from `dictionary_file`; `None` demands nothing.
+    /// Users that may connect, read from `dictionary_file`; `None` requires no user.
     pub dictionary: Option<BTreeMap<String, Secret>>,
 }
 
-/// A text that is not printed.
+/// Text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` from being printed.
+    /// Wraps a text so that it is not printed.
     #[must_use]
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text.
+    /// The plain text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -475,37 +477,37 @@ impl fmt::Debug for Secret {
 /// `adminspace/*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdminSpace {
-    /// Whether the node answers about itself.
+    /// Whether the admin space is served.
     pub enabled: bool,
-    /// Whether it may be asked.
+    /// Whether it may be read.
     pub read: bool,
-    /// Whether it may be changed.
+    /// Whether it may be written.
     pub write: bool,
 }
 
-/// `zwire/*`: what the reference does not have.
+/// `zwire/*`: options that eclipse-zenoh does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Local {
-    /// Capture file that gets everything that crosses the wire.
+    /// Capture file for all bytes on the wire.
     pub tap: Option<PathBuf>,
-    /// Bound of the queue towards each destination, per priority, in bytes.
+    /// Bound of the queue of each link, per priority, in bytes.
     pub queue_bytes_per_priority: usize,
-    /// The default handler.
+    /// Default bounds of handlers.
     pub handler: Handler,
-    /// Threads of the runtime; the first session of a process decides.
+    /// Threads of the runtime; set by the first session of a process.
     pub threads: usize,
-    /// When a pooled session without use closes; `None` means never.
+    /// Idle time after which a pooled session closes; `None` means never.
     pub idle_close: Option<Duration>,
 }
 
 /// `zwire/handler/*`: the queue between the receive loop and the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handler {
-    /// Messages that it holds.
+    /// Messages that the queue holds.
     pub capacity_messages: usize,
-    /// Payload and attachment bytes that it holds; one message always fits.
+    /// Payload and attachment bytes that the queue holds; one message always fits.
     pub capacity_bytes: usize,
-    /// How long a full handler may hold up the receive loop before messages are dropped.
+    /// Longest time that a full queue may block the receive loop before messages are dropped.
     pub block_deadline: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Single values: checked when they enter the tree, and read from it by the same functions.
+//! Single values: checked when they enter the tree, and parsed by the same functions when read.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -13,13 +13,13 @@ use super::{
 
 type Result<T> = core::result::Result<T, ConfigError>;
 
-/// Longest piece of a wrong value that an error repeats, in characters.
+/// Longest part of an invalid value that an error repeats, in characters.
 const SHOWN: usize = 60;
 
 /// The modes as keys of a per-mode value.
 const MODES: [&str; 3] = ["router", "peer", "client"];
 
-/// Checks a value for a key and brings it into the form that the tree keeps.
+/// Checks a value for a key and converts it to the form stored in the tree.
 pub(super) fn check(key: &Key, value: Value) -> Result<Value> {
     match value {
         Value::Null => Ok(key.initial()),
@@ -28,7 +28,7 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value> {
                 return Err(unknown(key.path, name, &MODES));
             }
             let mut modes = Map::new();
-            // In the order of the reference, whatever it was.
+            // In the order that eclipse-zenoh prints, independent of the input.
             for mode in MODES {
                 if let Some(value) = map.shift_remove(mode).filter(|value| !value.is_null()) {
                     let value = normal(key.kind, &format!("{}/{mode}", key.path), value)?;
@@ -41,7 +41,7 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value> {
     }
 }
 
-/// The part of a checked value that counts for a mode; `None` asks for the default.
+/// Part of a checked value that applies to a mode; `None` asks for the default.
 pub(super) fn for_mode<'a>(key: &Key, value: &'a Value, mode: WhatAmI) -> Option<&'a Value> {
     match value {
         Value::Null => None,
@@ -81,7 +81,7 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
     }
 }
 
-/// Objects in the order of their names, as those of free form are in the reference.
+/// Sorts objects by name, as eclipse-zenoh does with those of free form.
 pub(super) fn sorted(mut value: Value) -> Value {
     value.sort_all_objects();
     value
@@ -103,12 +103,12 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A value as JSON, shortened.
+/// The value as JSON, shortened.
 pub(super) fn shown(value: &Value) -> String {
     shorten(&value.to_string())
 }
 
-/// A text from outside, short enough for an error message.
+/// Shortens external text for an error message.
 pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -127,9 +127,9 @@ pub(super) fn boolean(path: &str, value: &Value) -> Result<bool> {
     value.as_bool().ok_or_else(|| wrong(Kind::Bool, path, value))
 }
 
-/// A whole number; `1e3` and `5.0` are whole.
+/// Parses an integer; `1e3` and `5.0` are integers as well.
 pub(super) fn integer(kind: Kind, path: &str, value: &Value) -> Result<i64> {
-    // Up to here every whole f64 is exactly that number.
+    // Up to this bound every integral f64 is exact.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let whole = |f: f64| (f.fract() == 0.0 && f.abs() <= EXACT).then_some(f as i64);
     let number = value.as_i64().or_else(|| value.as_f64().and_then(whole));
@@ -173,13 +173,13 @@ pub(super) fn group(path: &str, value: &Value) -> Result<SocketAddr> {
         .ok_or_else(|| wrong(Kind::Group, path, value))
 }
 
-/// Names, patterns, addresses and networks of interfaces; none for `auto`.
+/// Parses names, patterns, addresses and networks of interfaces; an empty list for `auto`.
 pub(super) fn interfaces(path: &str, value: &Value) -> Result<Vec<String>> {
     let wrong = || wrong(Kind::Interfaces, path, value);
     parse_interfaces(value.as_str().ok_or_else(wrong)?).map_err(|_| wrong())
 }
 
-/// The words of such a list, or the first that is none.
+/// The elements of such a list, or the first invalid one.
 pub(crate) fn parse_interfaces(text: &str) -> core::result::Result<Vec<String>, String> {
     let words = text.split(',').map(str::trim).filter(|word| !matches!(*word, "" | "auto"));
     words.map(|word| word.parse::<Selector>().map(|_| word.to_owned()).map_err(|error| error.0)).collect()
@@ -250,7 +250,7 @@ pub(super) fn key_exprs(path: &str, value: &Value) -> Result<Vec<KeyExpr>> {
     items.map(|(i, item)| key_expr(&format!("{path}/{i}"), item, false)).collect()
 }
 
-/// The groups of `connect/endpoints`; a plain string is a group of one.
+/// Parses the groups of `connect/endpoints`; a plain string is a group of one.
 pub(super) fn endpoints(
     groups: bool,
     path: &str,
@@ -293,7 +293,7 @@ fn endpoint(path: &str, text: &str) -> Result<Endpoint> {
     Endpoint::new(text).map_err(|source| ConfigError::Endpoint { path: path.to_owned(), source })
 }
 
-/// The list with canonical endpoints, in the shape that `given` has.
+/// The list with canonical endpoints, in the same shape as `given`.
 fn endpoints_json(given: &Value, list: Vec<(GroupStrategy, Vec<Endpoint>)>) -> Value {
     let items = given.as_array().map_or(&[][..], Vec::as_slice);
     let element = |(item, (_, endpoints)): (&Value, (GroupStrategy, Vec<Endpoint>))| {
@@ -321,7 +321,7 @@ pub(super) fn weights(path: &str, value: &Value) -> Result<BTreeMap<ZenohId, u16
     items.map(|item| entry(item).ok_or_else(|| wrong(Kind::Weights, path, item))).collect()
 }
 
-/// Only the default: each neighbour is where its role puts it.
+/// Accepts the default only: each neighbour belongs to the region of its role.
 pub(super) fn south(path: &str, value: &Value) -> Result<()> {
     if value.as_str() == Some("auto") {
         return Ok(());
@@ -374,7 +374,7 @@ fn override_one(entry: &mut PublicationQos, path: &str, name: &str, value: &Valu
             use CongestionControl::{Block, BlockFirst, Drop};
             entry.congestion_control = Some([Drop, Block, BlockFirst][word(&CONGESTION)?]);
         }
-        // The list of names starts behind Control, which is not for applications.
+        // The list of names omits Control, the first priority, which applications must not use.
         "priority" => entry.priority = Some(Priority::ALL[word(&PRIORITY)? + 1]),
         "express" => entry.express = Some(boolean(&here, value)?),
         "reliability" => {
@@ -389,7 +389,7 @@ fn override_one(entry: &mut PublicationQos, path: &str, name: &str, value: &Valu
     Ok(())
 }
 
-/// A path from outside, short enough for an error message and longer than every key.
+/// Shortens an external path for an error message; the limit is longer than every key.
 pub(super) fn shorten_path(path: &str) -> String {
     const MAX: usize = 200;
     match path.char_indices().nth(MAX) {

@@ -1,7 +1,8 @@
-//! YAML text to a JSON tree, with the bounds of JSON5.
+//! Parser from YAML text to a JSON tree, with the same bounds as for JSON5.
 //!
-//! As the reference reads it: the core schema of YAML 1.2 and binary numbers, one document, aliases but no merge
-//! keys, no tags but those of the core schema. A key that is a text takes what looks like a number.
+//! Follows the parser of eclipse-zenoh: the core schema of YAML 1.2 plus binary numbers, one document,
+//! aliases but no merge keys, no tags but those of the core schema. For a key of text type, a scalar that
+//! looks like a number is read as text.
 
 use super::{
     ConfigError,
@@ -39,7 +40,7 @@ fn located(span: Span, problem: Problem) -> ConfigError {
 
 type Problem = Cow<'static, str>;
 
-/// A list or an object whose end has not come.
+/// List or object that is not complete yet.
 struct Open {
     anchor: usize,
     content: Content,
@@ -47,7 +48,7 @@ struct Open {
 
 enum Content {
     List(Vec<Value>),
-    /// With the name whose value comes next.
+    /// Object, with the name of the next value.
     Object(Map<String, Value>, Option<String>),
 }
 
@@ -55,9 +56,9 @@ enum Content {
 struct Tree {
     root: Option<Value>,
     open: Vec<Open>,
-    /// What aliases stand for, by the numbers of the parser; 0 is none.
+    /// Values of anchors, by the ids of the parser; 0 means no anchor.
     anchors: HashMap<usize, Value>,
-    /// Bytes that aliases have added.
+    /// Bytes that expanded aliases have added.
     aliased: usize,
 }
 
@@ -69,11 +70,11 @@ impl Tree {
             Event::DocumentStart(_) => Ok(()),
             Event::Alias(number) => {
                 let Some(value) = self.anchors.get(&number).cloned() else {
-                    return Err("an alias of what it stands in".into());
+                    return Err("an alias inside the value of its own anchor".into());
                 };
                 self.aliased += weight(&value);
                 if self.aliased > MAX_TEXT {
-                    return Err(format!("aliases stand for more than {MAX_TEXT} bytes").into());
+                    return Err(format!("aliases expand to more than {MAX_TEXT} bytes").into());
                 }
                 self.put(value, 0)
             }
@@ -103,7 +104,7 @@ impl Tree {
 
     fn begin(&mut self, anchor: usize, tag: Option<&Tag>, content: Content) -> Result<(), Problem> {
         if self.wants_name() {
-            return Err("the name of a key is a word".into());
+            return Err("the name of a key must be a scalar".into());
         }
         let own = if matches!(content, Content::List(_)) { "seq" } else { "map" };
         if tag.is_some_and(|tag| !(tag.is_yaml_core_schema() && tag.suffix == own)) {
@@ -120,7 +121,7 @@ impl Tree {
         matches!(self.open.last(), Some(Open { content: Content::Object(_, None), .. }))
     }
 
-    /// Whether the next value is that of a key that is a text.
+    /// Whether the next value belongs to a key of text type.
     fn wants_text(&self) -> bool {
         let mut path = String::new();
         for open in &self.open {
@@ -134,7 +135,7 @@ impl Tree {
         matches!(key.kind, Kind::Text(_) | Kind::Secret | Kind::Zid | Kind::Key)
     }
 
-    /// A value, or a name.
+    /// Adds a value or a name.
     fn put(&mut self, value: Value, anchor: usize) -> Result<(), Problem> {
         if anchor != 0 {
             self.anchors.insert(anchor, value.clone());
@@ -151,7 +152,7 @@ impl Tree {
                         return Err(format!("`{text}` is given twice").into());
                     }
                     Value::String(text) => *name = Some(text),
-                    _ => return Err("the name of a key is a word".into()),
+                    _ => return Err("the name of a key must be a scalar".into()),
                 },
             },
         }
@@ -159,7 +160,7 @@ impl Tree {
     }
 }
 
-/// Roughly the bytes of a value.
+/// Approximate size of a value in bytes.
 fn weight(value: &Value) -> usize {
     const EACH: usize = size_of::<Value>();
     EACH + match value {
@@ -194,12 +195,12 @@ fn scalar(
         ("null", value @ Value::Null) | ("bool", value @ Value::Bool(_)) => Ok(value),
         ("int", Value::Number(number)) if !number.is_f64() => Ok(Value::Number(number)),
         ("float", Value::Number(number)) => Ok(Value::Number(number)),
-        ("null" | "bool" | "int" | "float", _) => Err("a value that is not what its tag says".into()),
+        ("null" | "bool" | "int" | "float", _) => Err("the value does not match its tag".into()),
         _ => Err("an unknown tag".into()),
     }
 }
 
-/// What a word without quotes means.
+/// Value of a plain scalar.
 fn plain(text: &str) -> Result<Value, Problem> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -219,7 +220,7 @@ fn number(text: &str) -> Result<Option<Number>, Problem> {
     };
     if !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix)) {
         if radix == 10 && digits.len() > 1 && digits.starts_with('0') {
-            // A text to YAML 1.2, octal to its older relatives.
+            // A text in YAML 1.2; YAML 1.1 would read it as octal.
             return Ok(None);
         }
         let out_of_range = || Problem::from("a number out of range");
@@ -236,7 +237,7 @@ fn number(text: &str) -> Result<Option<Number>, Problem> {
     if !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
         return Ok(None);
     }
-    // It takes words as well, none of which is finite.
+    // The parser accepts words as well (`inf`, `nan`), none of which is finite.
     Ok(text.parse().ok().filter(|value: &f64| value.is_finite()).and_then(Number::from_f64))
 }
 
@@ -310,12 +311,12 @@ mod tests {
         for text in ["a: !foo 1", "a: !foo [1]", "a: !!set {}", "a: !!timestamp 2001-01-01"] {
             assert_eq!(problem(text).2, "an unknown tag", "{text}");
         }
-        assert_eq!(problem("a: !!int x").2, "a value that is not what its tag says");
+        assert_eq!(problem("a: !!int x").2, "the value does not match its tag");
         let text = "a: &x {b: 1}\nc: *x\nd:\n  <<: *x\ne: &y word\n*y : 2";
         let value = json!({"a": {"b": 1}, "c": {"b": 1}, "d": {"<<": {"b": 1}}, "e": "word", "word": 2});
         assert_eq!(read(text), value);
         assert!(problem("a: *x").2.contains("unknown anchor"));
-        assert_eq!(problem("a: &x [*x]").2, "an alias of what it stands in");
+        assert_eq!(problem("a: &x [*x]").2, "an alias inside the value of its own anchor");
     }
 
     #[test]
@@ -327,7 +328,7 @@ mod tests {
         }
         assert_eq!(problem("").2, "there is no value");
         assert_eq!(problem("mode:\n\tx").0, 2);
-        assert_eq!(problem("? [a]\n: 1").2, "the name of a key is a word");
+        assert_eq!(problem("? [a]\n: 1").2, "the name of a key must be a scalar");
         assert_eq!(problem("a: 1\nb: ]").0, 2);
         assert!(parse("a: [1").is_err());
     }
@@ -346,7 +347,7 @@ mod tests {
         }
         assert!(parse(&laughs).is_err());
         let long = format!("a: &x {}\nb: [{}]", "x".repeat(100_000), vec!["*x"; 100].join(", "));
-        assert!(problem(&long).2.contains("aliases stand for more"));
+        assert!(problem(&long).2.contains("aliases expand to more"));
     }
 
     proptest! {

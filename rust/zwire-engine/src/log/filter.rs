@@ -1,8 +1,8 @@
-//! [`Filter`]: which layers are asked for at which level, in the language of `RUST_LOG`.
+//! [`Filter`]: the log level of each layer, in the syntax of `RUST_LOG`.
 //!
-//! A list of directives, `target=level`, `target`, or `level`: `zenoh::net=debug,info`. The longest target
-//! with which one of the names of a layer begins wins, then the later directive; what only says a level is
-//! for all that no other names. Those that ask for spans match nothing, for there are none.
+//! A list of directives `target=level`, `target`, or `level`: `zenoh::net=debug,info`. The directive with
+//! the longest target that matches a name of the layer wins, then the later one; a bare level applies to
+//! layers that no other directive names. Directives for spans match nothing, because there are none.
 
 use super::Layer;
 use core::fmt;
@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter(Vec<(String, LevelFilter)>);
 
-/// A directive that is none.
+/// Text that is not a valid directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError(String);
 
@@ -25,7 +25,7 @@ impl fmt::Display for FilterError {
 impl core::error::Error for FilterError {}
 
 impl Layer {
-    /// The targets by which it is asked for: its own and those that the reference has for the same.
+    /// Targets that select the layer: its own and those of eclipse-zenoh for the same subject.
     const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Link => &[
@@ -49,7 +49,7 @@ impl Layer {
 }
 
 impl Filter {
-    /// Reads directives; the ones that are none are left out, and said.
+    /// Parses directives; invalid ones are skipped and returned as errors.
     #[must_use]
     pub fn parse(text: &str) -> (Self, Vec<FilterError>) {
         let mut filter = Self::default();
@@ -64,7 +64,7 @@ impl Filter {
         (filter, wrong)
     }
 
-    /// With a level for all that is not named, if it names nothing.
+    /// Sets a level for all layers if the filter has no directive.
     #[must_use]
     pub fn or_all(mut self, level: LevelFilter) -> Self {
         if self.0.is_empty() {
@@ -77,11 +77,11 @@ impl Filter {
     #[must_use]
     pub fn level(&self, layer: Layer) -> LevelFilter {
         let matches = |target: &str| {
-            // `zwire::zenoh` is for all of ours, and so is the name of our package in Python.
+            // `zwire::zenoh` selects all layers of Zenoh, and `zwire`, the Python package, all layers.
             layer.names().iter().any(|name| name.starts_with(target) || target.starts_with(name))
         };
         let found = self.0.iter().filter(|(target, _)| matches(target));
-        // The last of the longest.
+        // The last of the directives with the longest target.
         found.max_by_key(|(target, _)| target.len()).map_or(LevelFilter::OFF, |(_, level)| *level)
     }
 
@@ -92,7 +92,8 @@ impl Filter {
     }
 }
 
-/// One directive; nothing if it is about spans. As written for Python, dots separate as well.
+/// Parses one directive; the inner `None` stands for a span directive. Dots separate as well, as in
+/// Python.
 #[allow(clippy::option_option, reason = "no directive, one that never matches, one")]
 fn directive(word: &str) -> Option<Option<(String, LevelFilter)>> {
     if word.contains(['[', ']', '{', '}']) {

@@ -1,11 +1,11 @@
-//! What this project says about itself: events of `tracing`, by layer, on their way to whoever listens.
+//! Logging of this project: `tracing` events, by layer, on their way to their listeners.
 //!
-//! An event comes from any thread, with locks held and in the middle of a receive loop: nothing here waits
-//! for anybody. What somebody would hear goes into a bounded queue, and one consumer takes it out. There
-//! are two kinds of listeners, who ask for levels of their own: *lines* are written to standard error,
-//! *records* go to the logging of the program; only these are limited in their rate.
+//! An event may come from any thread, with locks held and in the middle of a receive loop, so nothing
+//! here blocks. Events that a listener wants enter a bounded queue, and one consumer takes them out.
+//! There are two kinds of output with levels of their own: *lines* are written to standard error,
+//! *records* go to the logging of the program; only records are rate-limited.
 //!
-//! What nobody asks for costs the comparison of two numbers.
+//! Events that no listener wants cost the comparison of two numbers.
 
 mod filter;
 mod queue;
@@ -18,18 +18,18 @@ pub use record::{Record, Value};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, span, subscriber::Interest};
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// Connections and what carries them: sockets, handshakes, leases, groups.
+    /// Connections and their transports: sockets, handshakes, leases, groups.
     Link,
-    /// What a program opens: its configuration, what it asked for and does not get.
+    /// Session: configuration, endpoints, and failures of what the program asked for.
     Session,
-    /// Tables and what is forwarded by them.
+    /// Routing tables and forwarding.
     Routing,
-    /// Who is found, and how.
+    /// Discovery of nodes.
     Scouting,
-    /// Queues that are full: of subscribers, and of links.
+    /// Full queues of subscribers and of links.
     Queue,
     /// Sockets of ZMTP.
     Zmtp,
@@ -43,17 +43,17 @@ const LINK: &str = "zwire::zenoh::link";
 const SESSION: &str = "zwire::zenoh::session";
 const ROUTING: &str = "zwire::zenoh::routing";
 const SCOUTING: &str = "zwire::zenoh::scouting";
-/// Target of what is about a queue, wherever it is told.
+/// Target of events about queues, whichever module emits them.
 pub const QUEUE: &str = "zwire::zenoh::queue";
 const ZMTP: &str = "zwire::zmtp";
 const ZRE: &str = "zwire::zre";
 const LOG: &str = "zwire::log";
 
 impl Layer {
-    /// How many there are.
+    /// Number of layers.
     pub const COUNT: usize = 8;
 
-    /// All of them.
+    /// All layers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Link,
         Self::Session,
@@ -65,7 +65,7 @@ impl Layer {
         Self::Log,
     ];
 
-    /// Its name, as a target.
+    /// Name of the layer, as a target.
     #[must_use]
     pub const fn target(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Layer {
         }
     }
 
-    /// That of an event: named by its target, or by the module that tells it.
+    /// Layer of an event: named by its target, or by the module that emits it.
     fn of(metadata: &Metadata<'_>) -> Option<Self> {
         let target = metadata.target();
         if let Some(layer) = Self::ALL.into_iter().find(|layer| layer.target() == target) {
@@ -100,7 +100,7 @@ impl Layer {
     }
 }
 
-/// Levels by layer, readable from everywhere without a lock.
+/// Levels by layer, readable from any thread without a lock.
 struct Levels([AtomicU8; Layer::COUNT]);
 
 impl Levels {
@@ -118,7 +118,7 @@ impl Levels {
         rank(LevelFilter::from_level(level)) <= self.0[layer as usize].load(Ordering::Relaxed)
     }
 
-    /// Whether anything has changed.
+    /// Stores the levels; returns whether any changed.
     fn set(&self, levels: &[LevelFilter; Layer::COUNT]) -> bool {
         let mut changed = false;
         for (own, new) in self.0.iter().zip(levels) {
@@ -148,34 +148,34 @@ const RANKS: [LevelFilter; 6] = [
     LevelFilter::TRACE,
 ];
 
-/// Until the program says otherwise, it hears of what went wrong.
+/// Levels of records; by default warnings and errors.
 static RECORDS: Levels = Levels::new(2);
 static LINES: Levels = Levels::new(0);
 
-/// Which events become records.
+/// Sets the levels of events that become records.
 pub fn set_record_levels(levels: &[LevelFilter; Layer::COUNT]) {
     if RECORDS.set(levels) {
         tracing::callsite::rebuild_interest_cache();
     }
 }
 
-/// Which events become lines.
+/// Sets the levels of events that become lines.
 pub fn set_line_levels(levels: &[LevelFilter; Layer::COUNT]) {
     if LINES.set(levels) {
         tracing::callsite::rebuild_interest_cache();
     }
 }
 
-/// Takes the events of this process. A second call changes nothing.
+/// Installs the subscriber for the events of this process. A second call changes nothing.
 pub fn install() {
-    // Another subscriber, if there is one, is of our own tests.
+    // If another subscriber is set already, it belongs to the tests.
     let _ = tracing::subscriber::set_global_default(Sink);
 }
 
-/// The process is about to end.
+/// Set when the process is about to end.
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// The process ends, and what is open goes with it: links that end now are no loss.
+/// Marks the end of the process: links that end from now on are not reported as lost.
 pub fn leave() {
     LEAVING.store(true, Ordering::Relaxed);
 }
@@ -186,7 +186,7 @@ pub(crate) fn is_leaving() -> bool {
 
 struct Sink;
 
-/// Whether an event becomes a record, and a line.
+/// Layer of an event, and whether it becomes a record and a line; `None` if neither.
 fn wanted(metadata: &Metadata<'_>) -> Option<(Layer, bool, bool)> {
     let layer = Layer::of(metadata).filter(|_| metadata.is_event())?;
     let level = *metadata.level();
@@ -214,7 +214,7 @@ impl Subscriber for Sink {
         }
     }
 
-    // There are no spans in this project.
+    // Spans are not used in this project.
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
     }

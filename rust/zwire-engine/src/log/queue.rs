@@ -1,11 +1,11 @@
-//! [`Log`]: records and lines that wait for the one who passes them on.
+//! [`Log`]: records and lines waiting for the consumer that outputs them.
 //!
-//! Whoever tells something never waits: when too much waits already, it is counted and left out. The consumer
-//! is called for with the first record, and there is one of it. A forked child has none of the threads of its
+//! A thread that logs never waits: when too many entries wait already, its entry is counted and dropped.
+//! The single consumer is started with the first record. A forked child has none of the threads of its
 //! parent: it begins with a log of its own.
 //!
-//! Records are limited for each place in the source: of those that come within one period the first few are
-//! passed on, the rest is counted, and at the end of the period one record says how many there were.
+//! Records are limited per place in the source: the first few of each period are passed on, the rest is
+//! counted, and at the end of the period one record reports their number.
 
 use super::{Layer, Record};
 use crate::rt::{clock, runtime::Birth};
@@ -23,47 +23,48 @@ use std::{
 };
 use tracing::{Level, callsite::Identifier};
 
-/// Most of what waits: some hundred bytes each, and more than a consumer that works leaves lying.
+/// Most waiting entries: some hundred bytes each, and more than a running consumer lets accumulate.
 const MOST: usize = 4096;
 
-/// So many records of one place are passed on in a [period](PERIOD): enough to see which peers it is about.
+/// Records of one place that are passed on in a [period](PERIOD): enough to see which peers are
+/// concerned.
 pub const BURST: u32 = 10;
 
-/// For how long records of one place count together.
+/// Period over which the records of one place are counted.
 pub const PERIOD: Duration = Duration::from_secs(10);
 
-/// How long the consumer sleeps when nothing is due.
+/// Pause of the consumer when nothing is due.
 const SLEEP: Duration = Duration::from_secs(3600);
 
-/// What waits, for records, lines or both.
+/// Waiting entry, for records, lines or both.
 struct Entry {
     record: Record,
     to_program: bool,
     as_line: bool,
 }
 
-/// What has come from one place within its period.
+/// Records of one place within its period.
 struct Site {
     since: Duration,
     passed: u32,
     left_out: u64,
-    /// The last that was left out.
+    /// The last record left out.
     last: Option<Record>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Consumer {
-    /// Nobody was called for.
+    /// No consumer was started.
     None,
-    /// It is at work, or about to be.
+    /// Running, or about to run.
     Busy,
-    /// It waits.
+    /// Waiting for entries.
     Idle,
 }
 
 struct State {
     entries: VecDeque<Entry>,
-    /// Left out because too many waited.
+    /// Number of entries dropped because too many waited.
     lost: u64,
     sites: HashMap<Identifier, Site>,
     burst: Option<u32>,
@@ -72,14 +73,14 @@ struct State {
     closed: bool,
 }
 
-/// What is taken out at once, in order.
+/// Entries taken out at once, in order.
 #[derive(Debug)]
 pub struct Taken {
-    /// For the program.
+    /// Records for the logging of the program.
     pub records: Vec<Record>,
-    /// For standard error.
+    /// Lines for standard error.
     pub lines: Vec<String>,
-    /// There is nothing more to come.
+    /// Set when the log is closed and nothing more will come.
     pub end: bool,
 }
 
@@ -94,7 +95,8 @@ pub struct Log {
 static HERE: AtomicPtr<Log> = AtomicPtr::new(core::ptr::null_mut());
 static START: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// How the consumer is started; whether it was. It is called from any thread and waits for nothing.
+/// Sets the function that starts the consumer and returns whether it did. It is called from any thread
+/// and must not block.
 pub fn on_first(start: fn() -> bool) {
     // Set once: there is one module in a process.
     let _ = START.set(start);
@@ -118,13 +120,13 @@ impl Log {
         }
     }
 
-    /// That of this process.
+    /// The log of the calling process.
     #[allow(unsafe_code, reason = "logs are leaked boxes and never freed, so the pointer stays valid")]
     pub fn here() -> &'static Self {
         loop {
             let current = HERE.load(Ordering::Acquire);
-            // SAFETY: a non-null pointer in HERE comes from Box::into_raw below and is never freed. No lock
-            // is taken, so one that was held at the time of a fork cannot hang us.
+            // SAFETY: a non-null pointer in HERE comes from Box::into_raw below and is never freed. No
+            // lock is taken, so a lock that was held at the time of a fork cannot cause a hang.
             if let Some(log) = unsafe { current.as_ref() }
                 && log.birth.is_here()
             {
@@ -132,25 +134,25 @@ impl Log {
             }
             let fresh = Box::into_raw(Box::new(Self::new()));
             if HERE.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: `fresh` was not published, we are its only owner.
+                // SAFETY: `fresh` was not published, so this is its only owner.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }
     }
 
-    /// How many records of one place are passed on within a period, or all of them.
+    /// Sets how many records of one place are passed on within a period; `None`: all of them.
     pub fn limit(&self, burst: Option<u32>, period: Duration) {
         let mut state = self.state.lock();
         (state.burst, state.period) = (burst, period);
         state.sites.clear();
     }
 
-    /// Takes an event, for the program, as a line, or both.
+    /// Takes an event as a record for the program, as a line, or both.
     pub(super) fn push(&self, record: Record, to_program: bool, as_line: bool) {
         let mut state = self.state.lock();
         if state.closed {
             drop(state);
-            // The process ends, and nobody is there any more who could be made to wait.
+            // The consumer has ended with the process, so this thread writes the line itself.
             if as_line {
                 write_lines(&[record.line()]);
             }
@@ -160,7 +162,8 @@ impl Log {
         state.summarize(&record.site, now, false);
         let passes = to_program && state.passes(&record, now);
         if !(passes || as_line) {
-            // At the first of them the consumer learns when it has to say how many there were.
+            // The first record left out wakes the consumer, which has to schedule the summary of the
+            // period.
             if state.sites.get(&record.site).is_some_and(|site| site.left_out == 1) {
                 self.call(state);
             }
@@ -174,14 +177,14 @@ impl Log {
         self.call(state);
     }
 
-    /// Wakes the consumer, or calls for one.
+    /// Wakes the consumer, or starts it.
     fn call(&self, mut state: MutexGuard<'_, State>) {
         match state.consumer {
             Consumer::None => {
                 state.consumer = Consumer::Busy;
                 drop(state);
                 if !START.get().is_some_and(|start| start()) {
-                    // The next one calls again.
+                    // Retried with the next entry.
                     self.state.lock().consumer = Consumer::None;
                 }
             }
@@ -193,7 +196,7 @@ impl Log {
         }
     }
 
-    /// Calls for a consumer who could not be started before.
+    /// Starts the consumer if that failed before and entries wait.
     pub fn call_again(&self) {
         let state = self.state.lock();
         if !state.entries.is_empty() {
@@ -201,7 +204,7 @@ impl Log {
         }
     }
 
-    /// For the consumer: waits until there is something, and takes all of it.
+    /// Called by the consumer: waits for entries, and takes all of them.
     pub fn take(&self) -> Taken {
         let mut state = self.state.lock();
         loop {
@@ -233,13 +236,13 @@ impl Log {
         taken
     }
 
-    /// For the consumer: it is there no more.
+    /// Called by the consumer when it ends.
     pub fn leave(&self) {
         self.state.lock().consumer = Consumer::None;
         self.quiet.notify_all();
     }
 
-    /// Waits until everything told so far was passed on; false if that takes longer than `limit`.
+    /// Waits until all entries so far were output; false if that takes longer than `limit`.
     pub fn flush(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut state = self.state.lock();
@@ -253,8 +256,8 @@ impl Log {
         true
     }
 
-    /// The end: what was counted is said, and the consumer leaves. Waits for it; false if that takes longer
-    /// than `limit`.
+    /// Closes the log: pending summaries are output, and the consumer ends. Waits for it; false if that
+    /// takes longer than `limit`.
     pub fn close(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut state = self.state.lock();
@@ -292,7 +295,8 @@ impl State {
         false
     }
 
-    /// Says how many were left out at one place, if its period is over or it is the `end` of all.
+    /// Queues the summary of one place if records were left out and its period is over, or if `end` is
+    /// set.
     fn summarize(&mut self, place: &Identifier, now: Duration, end: bool) {
         let period = self.period;
         let Some(site) = self.sites.get_mut(place) else { return };
@@ -310,7 +314,7 @@ impl State {
         }
     }
 
-    /// As [`Self::summarize`] for all; when the next is due.
+    /// As [`Self::summarize`] for all places; returns when the next is due.
     fn summarize_all(&mut self, now: Duration) -> Option<Duration> {
         let waiting = |(place, site): (&Identifier, &Site)| (site.left_out > 0).then(|| place.clone());
         for place in self.sites.iter().filter_map(waiting).collect::<Vec<_>>() {
@@ -329,7 +333,7 @@ fn told_more(left_out: u64, passed: Duration, last: &str) -> String {
         }
         text.push(digit);
     }
-    // Writing to a String does not fail.
+    // Writing to a `String` does not fail.
     let _ = write!(text, " more in {} s, the last: {last}", passed.as_secs_f64().ceil());
     text
 }
@@ -338,17 +342,17 @@ fn told_lost(last: &Record, lost: u64) -> Record {
     Record {
         layer: Layer::Log,
         level: Level::WARN,
-        message: "too much was told at once: some of it is missing".to_owned(),
+        message: "too many log entries at once: some were dropped".to_owned(),
         fields: vec![("lost", super::Value::Unsigned(lost))],
         ..last.clone()
     }
 }
 
-/// Writes to standard error.
+/// Writes lines to standard error.
 pub fn write_lines(lines: &[String]) {
     let mut stderr = std::io::stderr().lock();
     for line in lines {
-        // A closed standard error is no reason to stop.
+        // A closed standard error is ignored.
         let _ = writeln!(stderr, "{line}");
     }
 }
@@ -360,7 +364,7 @@ mod tests {
     use std::sync::Arc;
     use tracing::{Event, Metadata, span};
 
-    /// Keeps the records of the events of one thread.
+    /// Test subscriber that keeps the records of the events of one thread.
     #[derive(Clone, Default)]
     struct Keep(Arc<Cell<Vec<Record>>>);
 
@@ -479,7 +483,7 @@ mod tests {
         let taken = log.take();
         assert_eq!(taken.records.len(), MOST + 1);
         let last = taken.records.last().unwrap();
-        assert_eq!(last.text(), "too much was told at once: some of it is missing: lost=5");
+        assert_eq!(last.text(), "too many log entries at once: some were dropped: lost=5");
         assert_eq!(last.layer, Layer::Log);
     }
 
@@ -511,6 +515,6 @@ mod tests {
         assert_eq!(texts.len(), 11);
         assert!(texts[10].starts_with("… and 5 more in "), "{}", texts[10]);
         log.push(some(1).remove(0), true, false);
-        assert!(log.take().records.is_empty(), "nobody would take it");
+        assert!(log.take().records.is_empty(), "no consumer would take it");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Record`]: one event, with everything that it says.
+//! [`Record`]: one event with all its fields.
 
 use super::Layer;
 use core::fmt::{self, Write as _};
@@ -10,21 +10,21 @@ use tracing::{
 };
 use zwire_proto::zenoh::rfc3339::Instant;
 
-/// Longest text of a field, in bytes. Errors quote what a peer says, and a peer may say a lot.
+/// Longest text of a field, in bytes. Errors quote text of the peer, which may be long.
 const TEXT: usize = 1024;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A whole number.
+    /// A signed integer.
     Signed(i64),
-    /// A whole number.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// Anything else.
+    /// Any other value, as text.
     Text(String),
 }
 
@@ -40,24 +40,24 @@ impl fmt::Display for Value {
     }
 }
 
-/// One event.
+/// A log event.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What it is about.
+    /// Layer that it belongs to.
     pub layer: Layer,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// When it happened, since 1970.
+    /// Time since 1970.
     pub time: Duration,
-    /// The thread in which it happened.
+    /// Name of the thread.
     pub thread: String,
-    /// Where in our source.
+    /// Source file.
     pub file: &'static str,
-    /// The line there.
+    /// Line in the source file.
     pub line: u32,
-    /// What happened, without the fields.
+    /// Message, without the fields.
     pub message: String,
-    /// With whom, and why.
+    /// Fields, such as peer and error.
     pub fields: Vec<(&'static str, Value)>,
     pub(super) site: Identifier,
 }
@@ -80,22 +80,22 @@ impl Record {
         record
     }
 
-    /// The message with the fields.
+    /// The message followed by the fields.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.message.clone();
         for (at, (name, value)) in self.fields.iter().enumerate() {
-            // Writing to a String does not fail.
+            // Writing to a `String` does not fail.
             let _ = write!(text, "{} {name}={value}", if at == 0 { ":" } else { "," });
         }
         text
     }
 
-    /// As a line, without its end.
+    /// The record as a line, without line end.
     #[must_use]
     pub fn line(&self) -> String {
         let Self { time, level, thread, layer, .. } = self;
-        // What a peer says must not look like a line of ours.
+        // Text of a peer must not be able to imitate a line of the log.
         let text = self.text().replace(['\n', '\r'], " ");
         format!("{} {level:>5} {thread} {}: {text}", Instant(*time), layer.target())
     }

@@ -1,21 +1,22 @@
-//! [`Burst`]: whether a thread publishes in a loop.
+//! [`Burst`]: detects whether a thread publishes in a loop.
 //!
-//! The time between two messages does not tell where processors are few: each write wakes a reader, who takes
-//! the processor away from the loop, so that its next message seems to be alone, is written at once, and wakes
-//! the reader again. What tells is the time that the thread spent outside of the session.
+//! On machines with few processors the time between two messages is no indicator: each write wakes a
+//! reader, which takes the processor away from the loop, so that the next message seems to be alone, is
+//! written at once, and wakes the reader again. The indicator used is the time that the thread has spent
+//! outside of the session.
 
 use crate::rt::clock;
 use core::{cell::Cell, time::Duration};
 
-/// Who publishes again so soon has a loop: what a few lines of Python take. An answer to a message takes longer,
-/// the peer has to be woken for it.
+/// A thread that publishes again within this time runs a loop: a few lines of Python take that long. An
+/// answer to a message takes longer, because the peer has to be woken for it.
 const SOON: Duration = Duration::from_micros(5);
 
-/// When a thread has published for the last time.
+/// Last publication of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
     began: Duration,
-    /// Everything was written that was to be written.
+    /// End of the publication; equal to `began` if it wrote nothing itself.
     ended: Duration,
 }
 
@@ -23,7 +24,7 @@ thread_local! {
     static LAST: Cell<Burst> = const { Cell::new(Burst { began: Duration::ZERO, ended: Duration::ZERO }) };
 }
 
-/// When a thread publishes, and what it did before.
+/// Time of a publication, and the previous one of the same thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now: Duration,
@@ -31,25 +32,25 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// This thread publishes now.
+    /// Publication of the calling thread at `now`.
     pub(crate) fn at(now: Duration) -> Self {
         Self { now, before: Burst::last() }
     }
 }
 
 impl Burst {
-    /// What this thread did last.
+    /// Last publication of the calling thread.
     pub(crate) fn last() -> Self {
         LAST.get()
     }
 
-    /// This thread began to publish at `began` and is done now.
+    /// Records that the calling thread began to publish at `began` and is done now.
     pub(crate) fn note(began: Duration, wrote: bool) {
         LAST.set(Self { began, ended: if wrote { clock::mono() } else { began } });
     }
 
-    /// Whether a message of this thread at `now` goes on with what it did last on a link: the link got its last
-    /// message then.
+    /// Whether a message of the calling thread at `now` continues its last publication on a link, that
+    /// is, whether `last_push`, the time of the link's last message, falls into that publication.
     pub(crate) fn goes_on(self, now: Duration, last_push: Duration) -> bool {
         last_push >= self.began && now.saturating_sub(self.ended) < SOON
     }

@@ -1,4 +1,4 @@
-//! Many segments per system call.
+//! Vectored writes: many segments per system call.
 
 use bytes::{Buf, Bytes};
 use std::{
@@ -9,11 +9,11 @@ use std::{
 /// Most entries of one `iovec`: a quarter of the system's limit of 1024, and 16 full batches.
 const MAX_IOVEC: usize = 64;
 
-/// Writes as much as the socket takes: true when all is written. `write` is its system call, `progress`
-/// hears of each.
+/// Writes until done or the socket is full: true when all is written. `write` makes the system call;
+/// `progress` is called after each with the bytes written.
 ///
 /// # Errors
-/// The connection is of no more use.
+/// The connection failed.
 pub(crate) fn write(
     write: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>,
     out: &mut VecDeque<Bytes>,

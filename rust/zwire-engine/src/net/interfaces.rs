@@ -1,4 +1,5 @@
-//! The interfaces of this machine, and those on which a node is found (`zre` 5.2, `zenoh-behaviour` 1.6).
+//! Interfaces of this machine, and those on which nodes are discovered (`zre` 5.2, `zenoh-behaviour`
+//! 1.6).
 
 use core::{
     fmt,
@@ -9,16 +10,16 @@ use getifaddrs::{Address, InterfaceFilter, InterfaceFlags};
 use std::io;
 use zwire_proto::zre::node::Interface;
 
-/// One word of a choice of interfaces.
+/// Element of an interface selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// What it names is left out.
+    /// Whether matching interfaces are excluded.
     pub exclude: bool,
-    /// What it names.
+    /// Interfaces that match.
     pub what: Selected,
 }
 
-/// What a [`Selector`] names.
+/// Interfaces named by a [`Selector`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selected {
     /// Interfaces of this name; `*` stands for any text, `?` for any character.
@@ -29,7 +30,7 @@ pub enum Selected {
     Network(Interface),
 }
 
-/// A word that selects nothing.
+/// Text that is not a valid selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no name, pattern, IPv4 address or network such as 10.0.0.0/8")]
 pub struct SelectorError(pub String);
@@ -59,7 +60,7 @@ impl FromStr for Selector {
 }
 
 impl Selector {
-    /// Just this address.
+    /// Selector of exactly this address.
     #[must_use]
     pub const fn address(address: Ipv4Addr) -> Self {
         Self { exclude: false, what: Selected::Address(address) }
@@ -74,7 +75,7 @@ impl Selector {
     }
 }
 
-/// Whether a name has the form of a pattern. Linear but for the last star, to which it goes back.
+/// Whether a name matches a glob pattern. Linear except for backtracking to the last star.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
@@ -94,22 +95,22 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// Whether a node is found on an interface, and why not.
+/// Whether an interface is used for discovery, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// The interface is used.
     Used,
-    /// The interface is down, or has no cable.
+    /// The interface is down, or has no carrier.
     Down,
-    /// It has no broadcast, as tunnels and point-to-point links.
+    /// The interface has no broadcast, like tunnels and point-to-point links.
     NoBroadcast,
-    /// It has no multicast.
+    /// The interface has no multicast.
     NoMulticast,
-    /// It reaches nobody but this machine. Used when there is nothing else.
+    /// The interface reaches this machine only. Used if there is no other.
     Loopback,
-    /// The address was made up for want of a better one (169.254.0.0/16).
+    /// The address was self-assigned for lack of another one (169.254.0.0/16).
     LinkLocal,
-    /// The configuration selects others.
+    /// The configuration selects other interfaces.
     NotSelected,
 }
 
@@ -127,52 +128,53 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How nodes are looked for.
+/// Method of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Datagrams to all of a network.
+    /// Datagrams to all hosts of a network.
     Broadcast,
-    /// Datagrams to a group.
+    /// Datagrams to a multicast group.
     Multicast,
 }
 
 /// An IPv4 address of an interface of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Of the interface.
+    /// Name of the interface.
     pub name: String,
-    /// One of its addresses.
+    /// Address of the interface.
     pub address: Ipv4Addr,
-    /// How many leading bits tell the network.
+    /// Length of the network prefix in bits.
     pub prefix: u8,
-    /// Where beacons go.
+    /// Broadcast address, the destination of beacons.
     pub broadcast: Ipv4Addr,
-    /// Whether a node is found here.
+    /// Whether the interface is used.
     pub verdict: Verdict,
 }
 
 impl Candidate {
-    /// As the machine wants it.
+    /// Converts to the type that the state machine takes.
     #[must_use]
     pub const fn interface(&self) -> Interface {
         Interface { address: IpAddr::V4(self.address), prefix: self.prefix }
     }
 }
 
-/// All IPv4 addresses of this machine, judged.
+/// All IPv4 addresses of this machine, each with its verdict.
 ///
-/// Without a selection every interface that is up and suits the purpose is used, or the loopback when there
-/// is none. What is selected by its address or its whole name is used even if it would not suit by itself.
+/// Without a selection, every interface that is up and suits the purpose is used, or the loopback if
+/// there is none. An interface selected by its address or its full name is used even if it would not suit
+/// by itself.
 ///
 /// # Errors
-/// The operating system does not tell.
+/// The operating system does not report the interfaces.
 pub fn list(purpose: Purpose, selectors: &[Selector]) -> io::Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for found in InterfaceFilter::new().v4().get()? {
         let Address::V4(v4) = &found.address else { continue };
         let prefix = v4.netmask.map_or(32, |mask| mask.to_bits().leading_ones());
         let host = u32::MAX.checked_shr(prefix).unwrap_or(0);
-        // Linux tells the peer of a point-to-point link in the same field.
+        // Linux reports the peer of a point-to-point link in the same field.
         let told = v4.associated_address.filter(|_| found.flags.contains(InterfaceFlags::BROADCAST));
         let verdict = verdict(purpose, found.flags, v4.address, prefix);
         all.push(Candidate {
@@ -190,11 +192,11 @@ pub fn list(purpose: Purpose, selectors: &[Selector]) -> io::Result<Vec<Candidat
     Ok(all)
 }
 
-/// Addresses at which this machine can be reached. Those of a link alone (IPv6) are of no use without a name
-/// of an interface of the other side, and are left out.
+/// Addresses at which this machine can be reached. Link-local IPv6 addresses are left out: they need an
+/// interface name of the other side.
 ///
 /// # Errors
-/// The operating system does not tell.
+/// The operating system does not report the interfaces.
 pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
     let up = InterfaceFlags::UP | InterfaceFlags::RUNNING;
     let mut all = Vec::new();
@@ -238,7 +240,8 @@ fn judge(all: &mut [Candidate], selectors: &[Selector]) {
         let hit = |exclude| selectors.iter().filter(move |s| s.exclude == exclude);
         let excluded = hit(true).any(|selector| selector.matches(candidate));
         let chosen = hit(false).filter(|selector| selector.matches(candidate));
-        // A pattern may mean more than was thought of; a name is meant.
+        // Only a full name or an address overrides an unsuitable interface; a pattern may match more than
+        // intended.
         let meant = chosen.clone().any(|selector| match &selector.what {
             Selected::Name(name) => *name == candidate.name,
             Selected::Address(_) => true,
@@ -290,7 +293,7 @@ mod tests {
         assert_eq!(used(&["!docker*"]), ["eth0", "eth1"]);
         assert_eq!(used(&["10.0.0.0/16"]), ["eth0", "eth1"]);
         assert_eq!(used(&["10.0.1.5"]), ["eth1"]);
-        assert_eq!(used(&["lo"]), ["lo"], "who names the loopback wants it");
+        assert_eq!(used(&["lo"]), ["lo"], "the loopback is used if it is named");
         assert_eq!(used(&["127.0.0.0/8"]), ["lo"]);
         assert_eq!(used(&["tun0"]), ["tun0"]);
         assert_eq!(used(&["wlan0"]), [""; 0], "what is down cannot be used");

@@ -1,39 +1,40 @@
-//! [`Pace`]: how much of a link's data may lie in front of what is more urgent.
+//! [`Pace`]: bounds how much data of a link may be ahead of more urgent messages.
 //!
-//! Priorities work between the lanes of a link. What was taken out of them, and waits in front of the
-//! socket or in it, leaves in the order in which it came: behind megabytes in the buffer of the kernel
-//! a message of the highest priority waits as long as they take. On a slow link that is more than a
-//! second. On a fast one little room means that the sender is woken for every few batches, so the room
-//! follows the rate: what the link carries in [`AHEAD`].
+//! Priorities apply between the lanes of a link. Data taken out of the lanes, waiting for the socket or
+//! in its buffer, leaves in FIFO order: behind megabytes in the buffer of the kernel a message of the
+//! highest priority waits for all of them, on a slow link for more than a second. On a fast link, little
+//! room means that the sender is woken for every few batches. So the room follows the measured rate: the
+//! bytes that the link carries in [`AHEAD`].
 
 use core::time::Duration;
 
-/// What waits unsent takes this long at most, where that is more than the least room.
+/// Longest queueing delay of unsent data, unless the least room takes longer.
 const AHEAD: Duration = Duration::from_millis(2);
 
-/// Below this a link is slow: the next batch is taken when the kernel has sent all of the one before, so
-/// that what is urgent waits for one batch and no more. The pause until a task is awake is 0.1 ms, in which
+/// Below this rate a link is slow: the next batch is taken when the kernel has sent all of the one
+/// before, so that an urgent message waits for one batch at most. Waking a task takes 0.1 ms, in which
 /// such a link carries less than a kilobyte.
 const SLOW: u32 = 16 * 1024;
 
-/// The room of a slow link. With this the kernel says that there is room when nothing waits.
+/// Room of a slow link. With this the kernel reports room only when nothing is unsent.
 const NONE: u32 = 2;
 
-/// Most bytes: a link that carries them in 2 ms is not slow, and the sender is woken seldom enough.
+/// Largest room in bytes: a link that carries this in 2 ms is not slow, and the sender is woken seldom
+/// enough.
 const MOST: u32 = 1 << 20;
 
-/// Room of a link whose rate is not known yet.
+/// Room of a link with unknown rate.
 const START: u32 = 128 * 1024;
 
-/// Shortest time over which a rate is measured. Shorter ones see the kernel take what fits into its
-/// buffers, not what the link carries.
+/// Shortest time over which a rate is measured. Shorter measurements see the kernel fill its buffers, not
+/// the rate of the link.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// The rate of one link, measured while its socket is full: only then does it say something.
+/// Rate of one link, measured only while its socket is full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     room: u32,
-    /// Since when the socket is full, and the bytes that it has taken since.
+    /// Time since which the socket is full, and the bytes that it has taken since.
     window: Option<(Duration, u64)>,
 }
 
@@ -52,15 +53,15 @@ impl Pace {
         self.room == NONE
     }
 
-    /// Bytes to take out of the lanes at once: about as many as may wait behind them, but whole batches,
-    /// of which there is at least one.
+    /// Bytes to take out of the lanes at once: about as much as may wait behind them, rounded to whole
+    /// batches, at least one.
     pub(crate) const fn chunk(&self, most: usize) -> usize {
         let room = self.room as usize;
         if room < most { room } else { most }
     }
 
-    /// The socket has taken `bytes`, and then (`full`) no more. Returns the new room where it has become
-    /// another one by so much that the kernel is worth telling.
+    /// Records that the socket has taken `bytes` and, if `full`, no more. Returns the new room if it has
+    /// changed by enough to set it in the kernel.
     pub(crate) fn wrote(&mut self, now: Duration, bytes: usize, full: bool) -> Option<u32> {
         let Some((since, taken)) = &mut self.window else {
             if full {
@@ -85,7 +86,8 @@ impl Pace {
         Some(room)
     }
 
-    /// Nothing is left to write: what comes next says how busy we are, not how fast the link is.
+    /// Records that nothing is left to write: until the socket is full again, the bytes written say how
+    /// busy the sender is, not how fast the link is.
     pub(crate) const fn idle(&mut self) {
         self.window = None;
     }

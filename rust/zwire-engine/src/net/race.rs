@@ -1,4 +1,4 @@
-//! Several attempts at the same thing, one after another without waiting for each to fail.
+//! Racing attempts: started one after another without waiting for each to fail.
 
 use core::{
     future::{Future, poll_fn},
@@ -7,15 +7,15 @@ use core::{
     time::Duration,
 };
 
-/// The pause between two addresses of one peer (RFC 8305: 100 ms to 2 s, 250 ms recommended): an address
-/// that answers does so within it nearly everywhere, and five dead ones cost a second.
+/// Pause between two addresses of one peer (RFC 8305: 100 ms to 2 s, 250 ms recommended): an address that
+/// answers does so within it nearly everywhere, and five dead ones cost a second.
 pub(crate) const STAGGER: Duration = Duration::from_millis(200);
 
-/// The first success of `attempts`. The next attempt begins when the one before has failed, or has taken
-/// `stagger`; those that go on are dropped with the first success.
+/// First success of `attempts`. The next attempt begins when the one before has failed, or has taken
+/// `stagger`; the first success drops the attempts still running.
 ///
 /// # Errors
-/// Those of all attempts, in the order in which they failed; none if there was nothing to try.
+/// Errors of all attempts, in the order in which they failed; empty if there was nothing to try.
 pub(crate) async fn race<T, E, F>(
     attempts: impl IntoIterator<Item = F>,
     stagger: Duration,
@@ -60,7 +60,7 @@ where
     }
 }
 
-/// When nothing is left to start the running attempts end by themselves.
+/// Timeout used when no further attempt is left to start: the running attempts end by themselves.
 const FAR: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! [`Tap`]: everything that crosses the wire, as a capture file (`zwire/tap`).
+//! [`Tap`]: capture file of all bytes on the wire (`zwire/tap`).
 //!
-//! No packet is captured: the bytes that were written to and read from each connection are wrapped
-//! in synthetic packets, so neither root nor a capture library is needed.
+//! No packets are captured: the bytes written to and read from each connection are wrapped in synthetic
+//! packets, so neither root nor a capture library is needed.
 
 use crate::{net::io::Ends, rt::runtime::Birth};
 use bytes::Bytes;
@@ -17,14 +17,14 @@ use std::{
 };
 use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
 
-/// From this many collected bytes on they are written to the file.
+/// Number of collected bytes that triggers a write to the file.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// What has waited for so long is written with the next bytes that cross the wire. Keep-alives cross it
-/// too, so a file that somebody reads while it grows is a few seconds behind, not a quarter megabyte.
+/// Age of collected bytes that triggers a write with the next bytes on the wire. Keep-alives count as
+/// well, so a reader of the growing file is a few seconds behind, not a quarter megabyte.
 const WRITE_AFTER: Duration = Duration::from_secs(1);
 
-/// A connection in the file, and the direction in which we speak.
+/// Connection in the file, and the direction in which this node sends.
 struct Conversation {
     frames: FrameBuilder,
     ours: Direction,
@@ -35,21 +35,21 @@ struct State {
     file: File,
     writer: PcapWriter,
     connections: HashMap<u64, Conversation>,
-    /// Connections so far.
+    /// Number of connections so far.
     count: u64,
-    /// When it was last written, in time of the wall clock.
+    /// Wall-clock time of the last write.
     written: Duration,
     failed: bool,
 }
 
-/// A capture file being written.
+/// Capture file being written.
 pub(crate) struct Tap {
     birth: Birth,
     state: Mutex<State>,
 }
 
 impl Tap {
-    /// Creates the file, or empties it.
+    /// Creates the file, or truncates it.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -69,8 +69,8 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Changes the state, and writes to the file what is due. A forked child writes nothing: the file is
-    /// its parent's, and so may be the lock.
+    /// Changes the state, and writes to the file if it is due. A forked child writes nothing: the file
+    /// belongs to its parent, which may also have held the lock.
     fn with(&self, write: impl FnOnce(&mut State, Duration)) {
         if !self.birth.is_here() {
             return;
@@ -78,7 +78,7 @@ impl Tap {
         let now = crate::rt::clock::now().wall;
         let mut state = self.state.lock();
         write(&mut state, now);
-        // A clock that was set back writes at once, and goes on from there.
+        // After a step back of the clock, write at once and continue from the new time.
         let waited = now.checked_sub(state.written).unwrap_or(WRITE_AFTER);
         if state.writer.len() >= WRITE_BYTES || waited >= WRITE_AFTER {
             state.written = now;
@@ -94,17 +94,17 @@ impl Tap {
     }
 }
 
-/// One connection in the file. It ends there at the latest when this is dropped.
+/// Connection in the file; closed there when this is dropped.
 pub(crate) struct TappedConnection {
     tap: Arc<Tap>,
     id: u64,
 }
 
 impl TappedConnection {
-    /// A connection of which nothing was read or written yet: a reader of the file knows by its
-    /// handshake what it is. `accepted` says that the peer connected to us.
+    /// Begins a connection before anything was read or written: readers of the file recognise the
+    /// protocol by its handshake. `accepted` says that the peer opened the connection.
     ///
-    /// Whatever carries it, in the file it is TCP: batches behind their prefixes, and in plain.
+    /// The file shows every transport as TCP: batches behind their length prefixes, decrypted.
     pub(crate) fn open(tap: &Arc<Tap>, ends: &Ends, accepted: bool) -> Self {
         let mut id = 0;
         tap.with(|state, now| {
@@ -141,7 +141,7 @@ impl TappedConnection {
         });
     }
 
-    /// What comes behind it is not written any more. Idempotent.
+    /// Ends the connection in the file; later bytes are not recorded. Idempotent.
     pub(crate) fn close(&self) {
         self.tap.with(|State { connections, writer, .. }, now| {
             if let Some(Conversation { mut frames, ours }) = connections.remove(&self.id) {
@@ -157,21 +157,21 @@ impl Drop for TappedConnection {
     }
 }
 
-/// Addresses for a connection that has none, ours first: different ones for each.
+/// Substitute addresses for a connection that has none, the local one first; different for each.
 #[allow(clippy::cast_possible_truncation, reason = "the remainder is small")]
 fn made_up(id: u64, accepted: bool) -> (SocketAddr, SocketAddr) {
-    /// Ports that systems give to clients.
+    /// First of the ports that systems give to clients.
     const EPHEMERAL: u16 = 49_152;
     let client = SocketAddr::from(([127, 0, 0, 1], EPHEMERAL + (id % 16_384) as u16));
     let server = SocketAddr::from(([127, 0, 0, 2], 7447));
     if accepted { (server, client) } else { (client, server) }
 }
 
-/// Sequence numbers of the two SYNs. They differ between connections, so that two with the same ports
-/// one after the other are not taken for one.
+/// Initial sequence numbers of both directions. They differ between connections, so that successive ones
+/// with equal ports are not taken for one.
 #[allow(clippy::cast_possible_truncation, reason = "any numbers do")]
 const fn initial_seq(id: u64) -> [u32; 2] {
-    // An odd number near 2^32 divided by the golden ratio: neighbours are far from each other.
+    // An odd number near 2^32 divided by the golden ratio spreads neighbouring ids widely.
     let client = (id as u32).wrapping_mul(0x9e37_79b1);
     [client, !client]
 }
@@ -183,8 +183,8 @@ impl State {
             return;
         }
         if let Err(error) = self.file.write_all(&bytes) {
-            // A full disk must not end the traffic; what follows would be a file with a hole.
-            tracing::error!(path = %self.path.display(), %error, "the capture file cannot be written any more: it ends here, the traffic goes on");
+            // A full disk must not end the traffic; writing on later would leave a gap in the file.
+            tracing::error!(path = %self.path.display(), %error, "writing the capture file failed: no more is captured, the traffic goes on");
             self.failed = true;
         }
     }

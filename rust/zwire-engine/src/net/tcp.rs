@@ -14,21 +14,21 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// As the reference.
+/// Listen backlog, as in eclipse-zenoh.
 const BACKLOG: i32 = 1024;
 
-/// A peer that vanished without a FIN is noticed by the lease; this only frees the socket of one
-/// that announced an absurd lease.
+/// TCP keep-alive. A peer that vanished without a FIN is detected by the lease; this only frees the
+/// socket of a peer that announced an absurd lease.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// How long one address may take: the system would send SYNs for minutes, each after twice the pause of
-/// the one before, and so miss the moment at which a cable is back. Two SYNs fit in.
+/// Time limit for one address: the system would send SYNs for minutes, with doubling pauses, and so miss
+/// the moment at which a cable is back. Two SYNs fit in.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// Addresses of one name that are tried: as many as begin within the time of an attempt.
+/// Most addresses of one name that are tried: as many as can begin within the time of an attempt.
 const MAX_ADDRESSES: usize = 12;
 
-/// All addresses of `host:port`.
+/// Resolves `host:port` to all its addresses.
 ///
 /// # Errors
 /// The name does not resolve.
@@ -45,7 +45,7 @@ pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectRea
     if found.is_empty() { Err(ConnectReason::Unresolved) } else { Ok(found) }
 }
 
-/// Options of the endpoint, or else those of all links.
+/// Applies the options of the endpoint, or else those for all links.
 pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
     let of_all = match target.endpoint.protocol() {
         "tls" => (link.tls.so_sndbuf, link.tls.so_rcvbuf),
@@ -67,7 +67,7 @@ pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bo
     Ok(())
 }
 
-/// What every established connection gets.
+/// Applies the options of every established connection.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -76,19 +76,19 @@ pub(crate) fn established(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
 }
 
-/// So many bytes at most wait unsent in the kernel, where that can be told.
+/// Bounds the unsent bytes in the kernel, where the system supports it.
 pub(crate) fn set_room(stream: &TcpStream, bytes: u32) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(bytes) {
-        // Urgent messages wait behind more than they should; everything arrives as before.
-        tracing::debug!(%error, "no bound for what waits in the socket");
+        // Only the latency of urgent messages suffers; delivery is unaffected.
+        tracing::debug!(%error, "the bound for unsent data could not be set");
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (stream, bytes);
 }
 
-/// Whether the kernel wants more, having sent what it has but for its [room](set_room). If not, the next
-/// `writable` of the stream waits until it does.
+/// Whether the kernel has sent its data down to the [room](set_room). If not, the next `writable` of the
+/// stream waits until it has.
 pub(crate) fn is_drained(stream: &TcpStream) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -97,7 +97,7 @@ pub(crate) fn is_drained(stream: &TcpStream) -> bool {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)) {
                 Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
-                // What is wrong with the socket, if anything, the next write tells.
+                // Errors of the socket are reported by the next write.
                 _ => Ok(()),
             }
         });
@@ -110,10 +110,10 @@ pub(crate) fn is_drained(stream: &TcpStream) -> bool {
     }
 }
 
-/// Connects to the address of `target` that answers first.
+/// Connects to the first address of `target` that answers.
 ///
 /// # Errors
-/// Why the last one did not.
+/// Reason of the last address.
 pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, ConnectReason> {
     let addresses = resolve(target.endpoint.address()).await?;
     let addresses = addresses.into_iter().take(MAX_ADDRESSES);
@@ -131,10 +131,10 @@ async fn connect_one(target: &Target, link: &Link, address: SocketAddr) -> io::R
     tokio::time::timeout(CONNECT_TIMEOUT, attempt).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Connects to an address with a socket as `prepare` makes it.
+/// Connects to an address with a socket set up by `prepare`.
 ///
 /// # Errors
-/// The operating system's.
+/// Errors of the operating system.
 pub(crate) async fn connect_to(
     address: SocketAddr,
     prepare: impl FnOnce(&TcpSocket) -> io::Result<()>,
@@ -142,7 +142,7 @@ pub(crate) async fn connect_to(
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     prepare(&socket)?;
     let stream = socket.connect(address).await?;
-    // A connection to a free port of the same host can meet itself.
+    // A connection to a free port of the same host can connect to itself.
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
@@ -153,7 +153,7 @@ pub(crate) async fn connect_to(
 /// Listens on the first usable address of `target`.
 ///
 /// # Errors
-/// Why there is none.
+/// Reason why none is usable.
 pub(crate) async fn listen(target: &Target, link: &Link) -> Result<TcpListener, ConnectReason> {
     let mut last = ConnectReason::Unresolved;
     for address in resolve(target.endpoint.address()).await? {
@@ -169,10 +169,10 @@ fn listen_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<T
     listen_on(address, &|socket, address| options(&SockRef::from(socket), target, link, address.is_ipv6()))
 }
 
-/// Listens on an address with a socket as `prepare` makes it; in a runtime.
+/// Listens on an address with a socket set up by `prepare`; must run in a runtime.
 ///
 /// # Errors
-/// The operating system's.
+/// Errors of the operating system.
 pub(crate) fn listen_on(
     address: SocketAddr,
     prepare: &dyn Fn(&Socket, SocketAddr) -> io::Result<()>,
@@ -186,7 +186,7 @@ pub(crate) fn listen_on(
     }
     socket.set_nonblocking(true)?;
     match socket.bind(&address.into()) {
-        // A host without IPv6: `[::]` means every interface, and these are all there are.
+        // On a host without IPv6, `[::]` falls back to all IPv4 interfaces.
         Err(e) if address.is_ipv6() && address.ip().is_unspecified() && !ipv6_works(&e) => {
             return listen_on(SocketAddr::from(([0, 0, 0, 0], address.port())), prepare);
         }

@@ -1,4 +1,4 @@
-//! The clocks behind [`Now`], the only place where this project reads them.
+//! Clocks behind [`Now`]: the only place where this project reads a clock.
 
 use core::{cell::Cell, time::Duration};
 use std::{
@@ -12,16 +12,16 @@ fn epoch() -> Instant {
     *EPOCH.get_or_init(Instant::now)
 }
 
-/// How long a reading of the wall clock serves, with what the monotonic one says has passed since: whoever
-/// sets the clock is noticed a moment later, and a publication reads one clock instead of two.
+/// Lifetime of a reading of the wall clock, which the monotonic clock advances meanwhile: a publication
+/// reads one clock instead of two, and a step of the wall clock is noticed a moment later.
 const FRESH: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// When this thread has read the wall clock, and what it said.
+    /// Monotonic time of the thread's last reading of the wall clock, and its result.
     static WALL: Cell<(Duration, Duration)> = const { Cell::new((Duration::ZERO, Duration::ZERO)) };
 }
 
-/// Both clocks, read now.
+/// Reads both clocks.
 #[must_use]
 pub fn now() -> Now {
     let mono = mono();
@@ -35,13 +35,13 @@ pub fn now() -> Now {
     Now { mono, wall }
 }
 
-/// Time since the first reading in this process.
+/// Monotonic time since the first reading in this process.
 #[must_use]
 pub fn mono() -> Duration {
     epoch().elapsed()
 }
 
-/// A monotonic time as tokio wants it.
+/// Converts a monotonic time to a tokio instant.
 #[must_use]
 pub fn instant(mono: Duration) -> tokio::time::Instant {
     (epoch() + mono).into()

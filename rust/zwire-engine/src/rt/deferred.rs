@@ -1,4 +1,4 @@
-//! [`Deferred`]: what a command would have waited for, for callers who must not wait: event loops.
+//! [`Deferred`]: waits of a command, put off for callers that must not block, such as event loops.
 
 use crate::{
     error::Error,
@@ -11,12 +11,12 @@ use core::{cell::RefCell, time::Duration};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// What a thread that must not wait has put off.
+/// Waits that a thread which must not block has put off.
 #[derive(Default)]
 struct Turn {
     waits: Vec<(Wait, Duration)>,
     runtime: Option<Handle>,
-    /// A command had to be waited for before anything of it was done.
+    /// Set if a command would have had to wait before it could begin.
     refused: bool,
 }
 
@@ -24,7 +24,7 @@ thread_local! {
     static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) };
 }
 
-/// Ends the turn of a thread, also when the command unwinds.
+/// Guard that ends the turn of a thread, also when the command unwinds.
 struct Ended;
 
 impl Drop for Ended {
@@ -33,19 +33,20 @@ impl Drop for Ended {
     }
 }
 
-/// Room that is waited for after a command.
+/// Room to be waited for after a command.
 pub struct Deferred {
     waits: Vec<(Wait, Duration)>,
     runtime: Handle,
 }
 
-/// What came of a command that must not wait.
+/// Outcome of a command that must not block.
 pub enum Turned {
-    /// All of it is done.
+    /// The command is done.
     Done,
-    /// It is done, and its caller should wait for room before the next one.
+    /// The command is done, and its caller should wait for room before the next one.
     Full(Deferred),
-    /// Nothing of it is done: [`Error::WouldBlock`] was its answer, and a thread that may wait has to do it.
+    /// The command has not begun: it returned [`Error::WouldBlock`] and has to run in a thread that may
+    /// wait.
     Refused,
 }
 
@@ -64,7 +65,8 @@ pub fn without_waiting<R>(f: impl FnOnce() -> R) -> (R, Turned) {
     (result, turned)
 }
 
-/// Whether this thread must not wait. A command that can be put off whole is refused for it.
+/// Returns [`Error::WouldBlock`] if this thread must not wait. For commands that can be put off as a
+/// whole.
 pub(crate) fn refuse() -> Result<(), Error> {
     TURN.with_borrow_mut(|turn| match turn {
         Some(turn) => {
@@ -75,7 +77,7 @@ pub(crate) fn refuse() -> Result<(), Error> {
     })
 }
 
-/// Takes the waits of a command, where its thread must not wait.
+/// Moves the waits of a command to the turn of its thread, if that thread must not wait.
 pub(crate) fn put_off(shared: &Shared, effects: &mut Effects) {
     if effects.waits.is_empty() {
         return;
@@ -90,7 +92,8 @@ pub(crate) fn put_off(shared: &Shared, effects: &mut Effects) {
 }
 
 impl Deferred {
-    /// Calls `done` when there is room, or nobody can wait for it any longer.
+    /// Calls `done` after each wait: for room, up to its time limit, or until the link or queue has
+    /// ended.
     pub fn wait(self, done: impl FnOnce() + Send + 'static) {
         self.runtime.spawn(async move {
             for (wait, limit) in self.waits {
@@ -113,5 +116,5 @@ impl Wait {
     }
 }
 
-/// Wakes a waiter of an event loop; quick, and called from any thread.
+/// Wakes a waiter of an event loop; must be quick, and is called from any thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;

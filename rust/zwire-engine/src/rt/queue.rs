@@ -1,11 +1,11 @@
 //! [`Queue`]: the bounded hand-off between the receive loop and a consumer.
 //!
-//! The receive loop never runs user code and never waits inside a lock. It pushes, and where a queue
-//! has gone over its bound it waits **afterwards**, at most `deadline`, for the consumer. A consumer
-//! that does not move within that time is *stalled*: from then on what comes is dropped and counted
-//! without any waiting, until the consumer takes something again. So a slow consumer slows its
-//! sender down, and a stopped one costs the others one deadline and nothing more. Queues of the other
-//! policies make nobody wait, and differ in what they give up.
+//! The receive loop never runs user code and never waits inside a lock. It pushes, and if a queue has
+//! exceeded its bound it waits **afterwards**, at most `deadline`, for the consumer. A consumer that
+//! takes nothing within that time is *stalled*: from then on new items are dropped and counted without
+//! any waiting, until the consumer takes something again. So a slow consumer applies back-pressure to its
+//! sender, and a stopped one costs the other consumers a single deadline. Queues of the other policies
+//! never make the producer wait, except `Hold`, and differ in the items that they drop.
 
 mod latest;
 
@@ -19,33 +19,33 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 use tokio::sync::Notify;
 use zwire_proto::Text;
 
-/// What an item takes of a queue's byte bound.
+/// Share of a queue's byte bound that an item takes.
 pub trait Weigh {
-    /// In bytes, roughly.
+    /// Approximate weight in bytes.
     fn weight(&self) -> usize;
 
-    /// What it is about: a newer item with the same key may take its place, see [`Overflow::Latest`].
+    /// Key of the item: a newer item with the same key may replace it, see [`Overflow::Latest`].
     fn key(&self) -> Option<&str> {
         None
     }
 }
 
-/// What happens to an item that does not fit.
+/// Policy for an item that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// The producer waits up to the deadline, then the newest is dropped.
+    /// The producer waits up to the deadline, then the newest item is dropped.
     Wait {
-        /// How long a producer waits for a full queue.
+        /// Longest wait of a producer for a full queue.
         deadline: Duration,
     },
-    /// The producer waits for as long as it takes; nothing is dropped.
+    /// The producer waits without limit; nothing is dropped.
     Hold,
-    /// The newest is dropped; nobody waits.
+    /// The newest item is dropped, without waiting.
     DropNewest,
-    /// The oldest is dropped; nobody waits.
+    /// The oldest item is dropped, without waiting.
     DropOldest,
-    /// An item takes the place of the one with the same key, if that still waits; else the oldest is
-    /// dropped. Nobody waits.
+    /// An item replaces a waiting one with the same key; if there is none, the oldest is dropped. Never
+    /// waits.
     Latest,
 }
 
@@ -54,7 +54,7 @@ impl Overflow {
         matches!(self, Self::Wait { .. } | Self::Hold)
     }
 
-    /// What a full queue does, in a word.
+    /// Short name of the policy.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -66,13 +66,13 @@ impl Overflow {
         }
     }
 
-    /// What a queue that is full does, for people.
+    /// Effect of a full queue, for log texts.
     const fn consequence(self) -> &'static str {
         match self {
-            Self::Wait { .. } => "nobody took anything within the deadline, what comes is dropped",
+            Self::Wait { .. } => "the consumer took nothing within the deadline, new items are dropped",
             Self::Hold => "its producer waits",
-            Self::DropNewest => "what comes is dropped",
-            Self::DropOldest | Self::Latest => "the oldest are dropped",
+            Self::DropNewest => "new items are dropped",
+            Self::DropOldest | Self::Latest => "the oldest items are dropped",
         }
     }
 }
@@ -84,57 +84,57 @@ pub struct Bounds {
     pub messages: usize,
     /// Most bytes; a single item may be larger.
     pub bytes: usize,
-    /// What happens at either bound.
+    /// Policy at either bound.
     pub overflow: Overflow,
 }
 
-/// What became of a pushed item.
+/// Outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in.
+    /// The item was stored.
     Stored,
-    /// It is in, and the queue is now over its bound: the producer should wait for space.
+    /// The item was stored, and the queue is now over its bound: the producer should wait for space.
     Over,
-    /// It was dropped, or it pushed the oldest out.
+    /// The item was dropped, or it displaced the oldest.
     Dropped,
     /// The consumer is gone.
     Closed,
 }
 
-/// What has come to a queue, and what waits in it.
+/// Counters of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Items that came, those among them that found no place.
+    /// Items pushed, including those that were dropped.
     pub received: u64,
     /// Items that were dropped at the bound.
     pub dropped: u64,
-    /// Items that gave their place to newer ones of their key.
+    /// Items replaced by newer ones of their key.
     pub replaced: u64,
-    /// Items that wait for the consumer.
+    /// Items waiting for the consumer.
     pub waiting: usize,
-    /// Their weight.
+    /// Weight of the waiting items.
     pub waiting_bytes: usize,
-    /// Most that may wait, and what happens then.
+    /// Bounds of the queue, and its policy.
     pub bounds: Bounds,
-    /// Whether nobody has taken anything within the deadline, and what comes is dropped at once.
+    /// Whether the consumer has taken nothing within the deadline, so that new items are dropped at once.
     pub stalled: bool,
 }
 
-/// What is left in a queue.
+/// State of a queue after taking from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Something.
+    /// Items are waiting.
     More,
-    /// Nothing right now.
+    /// Empty for now.
     Nothing,
-    /// Nothing, for ever.
+    /// Empty and closed.
     Ended,
 }
 
-/// Why [`Queue::recv`] came back without an item.
+/// Reason why [`Queue::recv`] returned without an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
-    /// Nothing came in time.
+    /// No item arrived in time.
     Timeout,
     /// The queue is closed and empty.
     Closed,
@@ -142,10 +142,10 @@ pub enum RecvError {
     Interrupted,
 }
 
-/// What fell out of a queue by a push, for the caller to drop outside of its own locks.
+/// Items displaced by a push, for the caller to drop outside of its own locks.
 #[derive(Debug)]
 pub struct Out<T> {
-    // Mostly there is at most one, and no list of them is made.
+    // Mostly there is at most one, which needs no allocation.
     first: Option<T>,
     rest: Vec<T>,
 }
@@ -172,16 +172,16 @@ impl<T> IntoIterator for Out<T> {
 
 struct Inner<T> {
     items: VecDeque<T>,
-    /// Empty; takes the place of `items` when all of them are taken.
+    /// Empty list that replaces `items` when all of them are taken.
     spare: VecDeque<T>,
     bytes: usize,
-    /// Items that came.
+    /// Items pushed.
     received: u64,
-    /// Where the items of each key are, if that matters.
+    /// Positions of the items by key, for [`Overflow::Latest`].
     latest: Option<Box<Latest>>,
     closed: bool,
     stalled: bool,
-    /// Pushed since the consumer was told.
+    /// Items pushed since the consumer was last notified.
     unsignalled: bool,
     waker: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -216,15 +216,15 @@ pub struct Queue<T> {
     space_async: Notify,
     dropped: AtomicU64,
     replaced: AtomicU64,
-    /// Whose queue it is, for people.
+    /// Name of the queue in log texts.
     name: Option<Text>,
-    /// A full queue is a matter of one warning.
+    /// Whether the warning about a full queue was logged.
     warned: AtomicBool,
-    /// Producers that wait for space.
+    /// Producers waiting for space.
     waiting: AtomicUsize,
 }
 
-/// Counts a producer that waits, as long as it does.
+/// Guard that counts a waiting producer.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -240,21 +240,22 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Largest list that an idle queue keeps: as many small samples as arrive while a batch is made of those
-/// before them.
+/// Largest list that an idle queue keeps: room for the small samples that arrive while a batch is made of
+/// the previous ones.
 const SPARE_BYTES: usize = 2 << 20;
 
-/// How often a blocked thread asks its caller whether to go on; Ctrl-C is noticed within it.
+/// Interval at which a blocked thread asks its caller whether to go on, and so the delay of Ctrl-C.
 pub const INTERRUPT_PERIOD: Duration = Duration::from_millis(50);
 
 impl<T: Weigh> Queue<T> {
-    /// An empty queue.
+    /// Makes an empty queue.
     #[must_use]
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Self::make(bounds, None)
     }
 
-    /// As [`Self::new`]; one warning names it when it is full for the first time.
+    /// As [`Self::new`]; the name appears in the warning that is logged when it is full for the first
+    /// time.
     #[must_use]
     pub fn named(bounds: Bounds, name: Text) -> Arc<Self> {
         Self::make(bounds, Some(name))
@@ -293,7 +294,7 @@ impl<T: Weigh> Queue<T> {
         inner.items.len() >= self.bounds.messages || inner.bytes >= self.bounds.bytes
     }
 
-    /// Producers that wait go on when a quarter is free, or the queue is empty: waking them for each
+    /// Waiting producers continue when a quarter is free, or the queue is empty: waking them for each
     /// item would cost more than handing it over.
     fn roomy(&self, inner: &Inner<T>) -> bool {
         let Bounds { messages, bytes, .. } = self.bounds;
@@ -305,7 +306,7 @@ impl<T: Weigh> Queue<T> {
         self.dropped.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Says once that it is full, and what that means.
+    /// Logs once that the queue is full, and the effect.
     fn warn(&self) {
         if self.warned.swap(true, Ordering::Relaxed) {
             return;
@@ -315,20 +316,20 @@ impl<T: Weigh> Queue<T> {
         tracing::warn!(
             messages,
             bytes,
-            "the queue of {name} is full: {}, and counted; this is said once",
+            "the queue of {name} is full: {}, and counted; logged once per queue",
             overflow.consequence()
         );
     }
 
-    /// Hands an item over. Never waits, and tells the consumer nothing: [`Self::signal`] follows once
-    /// everything that belongs together is in, so that the consumer wakes once for all of it.
+    /// Pushes an item. Never waits, and does not notify the consumer: [`Self::signal`] follows once all
+    /// items that belong together are in, so that the consumer wakes once for all of them.
     pub fn push(&self, item: T) -> (Pushed, Out<T>) {
         let mut out = Out::NONE;
         let pushed = self.push_or(item, |item| out.add(item));
         (pushed, out)
     }
 
-    /// As [`Self::push`]; what falls out goes to `out`, after the lock.
+    /// As [`Self::push`]; displaced items go to `out`, after the lock.
     #[inline]
     pub fn push_or(&self, item: T, mut out: impl FnMut(T)) -> Pushed {
         if !self.bounds.overflow.waits() {
@@ -346,7 +347,7 @@ impl<T: Weigh> Queue<T> {
         if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
     }
 
-    /// An item finds no place.
+    /// Handles an item that does not fit.
     #[cold]
     fn refuse(&self, mut inner: MutexGuard<'_, Inner<T>>) -> Pushed {
         if inner.closed {
@@ -361,7 +362,7 @@ impl<T: Weigh> Queue<T> {
         Pushed::Dropped
     }
 
-    /// What [`Self::push_or`] does where nobody waits for a full queue.
+    /// Part of [`Self::push_or`] for queues that never make the producer wait.
     fn push_without_waits(&self, item: T, out: &mut impl FnMut(T)) -> Pushed {
         let mut inner = self.inner.lock();
         if inner.closed || (self.bounds.overflow == Overflow::DropNewest && self.full(&inner)) {
@@ -404,13 +405,13 @@ impl<T: Weigh> Queue<T> {
         Pushed::Dropped
     }
 
-    /// Whether [`Self::push_many`] may be used: whether producers wait where it is full.
+    /// Whether [`Self::push_many`] may be used: whether producers wait for a full queue.
     #[inline]
     pub(crate) const fn takes_many(&self) -> bool {
         self.bounds.overflow.waits()
     }
 
-    /// As [`Self::push_or`] for each of `items`, with one lock; afterwards there is none left in the list.
+    /// As [`Self::push_or`] for each of `items`, under one lock; the list is empty afterwards.
     pub(crate) fn push_many(&self, items: &mut VecDeque<T>, mut out: impl FnMut(T)) -> Pushed {
         debug_assert!(self.takes_many());
         let mut inner = self.inner.lock();
@@ -432,8 +433,8 @@ impl<T: Weigh> Queue<T> {
         if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
     }
 
-    /// Hands over all that `items` gives, with one lock, to a queue that [holds](Overflow::Hold) its
-    /// producer: it may get over its bound by them. [`Self::signal`] follows.
+    /// Pushes all items of an iterator under one lock, to a queue that [holds](Overflow::Hold) its
+    /// producer; they may exceed its bound. [`Self::signal`] follows.
     pub fn push_all(&self, items: impl Iterator<Item = T>) -> Pushed {
         debug_assert_eq!(self.bounds.overflow, Overflow::Hold);
         let mut inner = self.inner.lock();
@@ -448,7 +449,7 @@ impl<T: Weigh> Queue<T> {
         if self.over(&inner) { Pushed::Over } else { Pushed::Stored }
     }
 
-    /// Tells the consumer what was pushed.
+    /// Notifies the consumer of the pushed items.
     pub fn signal(&self) {
         let mut inner = self.inner.lock();
         if !core::mem::take(&mut inner.unsignalled) {
@@ -462,7 +463,8 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Waits until the queue is within its bounds. After the deadline, if it has one, it counts as stalled.
+    /// Waits until the queue is within its bounds. When the deadline expires, if there is one, it counts
+    /// as stalled.
     pub async fn wait_space(&self) {
         let end = match self.bounds.overflow {
             Overflow::Wait { deadline } => Some(tokio::time::Instant::now() + deadline),
@@ -504,7 +506,7 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Whether a producer may go on: otherwise it should wait for space.
+    /// Whether a producer may go on; if not, it should wait for space.
     pub fn has_space(&self) -> bool {
         let inner = self.inner.lock();
         inner.closed || inner.stalled || self.roomy(&inner)
@@ -519,7 +521,7 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Something was taken out: lets the queue go, and wakes who waited for room.
+    /// Handles the removal of items: ends a stall, and wakes waiting producers.
     fn taken(&self, mut inner: MutexGuard<'_, Inner<T>>) {
         inner.stalled = false;
         let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
@@ -547,10 +549,10 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// The next item, waited for until `timeout` or until `interrupted` says so.
+    /// The next item; waits until `timeout` or until `interrupted` returns true.
     ///
     /// # Errors
-    /// Why none came.
+    /// Reason why there is none.
     pub fn recv(
         &self,
         timeout: Option<Duration>,
@@ -559,15 +561,15 @@ impl<T: Weigh> Queue<T> {
         self.wait_readable(timeout, interrupted)?;
         match self.try_recv()? {
             Some(item) => Ok(item),
-            // Another consumer was faster.
+            // Another consumer took it first.
             None => self.recv(timeout, interrupted),
         }
     }
 
-    /// Waits until there is something to take.
+    /// Waits until there is an item to take.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// Reason why there is none.
     pub fn wait_readable(
         &self,
         timeout: Option<Duration>,
@@ -597,7 +599,7 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Moves up to `max` items to `out` in one go; how many came.
+    /// Moves up to `max` items to `out` in one go; returns their number.
     pub fn drain_into(&self, out: &mut impl Extend<T>, max: usize) -> usize {
         let mut inner = self.inner.lock();
         let count = inner.items.len().min(max);
@@ -610,9 +612,9 @@ impl<T: Weigh> Queue<T> {
         count
     }
 
-    /// Up to `max` items and `max_bytes` of them, but one if there is one; an item of `alone` bytes or
-    /// more at the head comes alone. All of them at once are not moved, only their list is. When they are
-    /// done with, [`Self::give_back`] saves making the next list.
+    /// Takes up to `max` items of up to `max_bytes`, but at least one if there is one; an item of `alone`
+    /// bytes or more at the head is taken alone. If all of them fit, the list itself is taken without
+    /// moving items; passing it to [`Self::give_back`] afterwards saves an allocation.
     pub fn take_many(&self, max: usize, max_bytes: usize, alone: usize) -> VecDeque<T> {
         let mut inner = self.inner.lock();
         let inner_mut = &mut *inner;
@@ -638,7 +640,7 @@ impl<T: Weigh> Queue<T> {
             if let Some(latest) = &mut inner_mut.latest {
                 inner_mut.items.iter().take(count).for_each(|item| latest.taken(item));
             }
-            // Each is moved once.
+            // Moves each item once.
             let mut taken = core::mem::take(&mut inner_mut.spare);
             taken.extend(inner_mut.items.drain(..count));
             taken
@@ -650,7 +652,7 @@ impl<T: Weigh> Queue<T> {
         taken
     }
 
-    /// Drops what is left of [`Self::take_many`] and keeps the list, unless it is large.
+    /// Drops the remains of [`Self::take_many`] and keeps the list for reuse, unless it is large.
     pub fn give_back(&self, mut list: VecDeque<T>) {
         list.clear();
         if list.capacity() * size_of::<T>() <= SPARE_BYTES {
@@ -658,7 +660,7 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Nothing more will be pushed; what is inside can still be taken.
+    /// Closes the queue: nothing more is pushed; items inside can still be taken.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;
@@ -671,8 +673,8 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Calls `waker` whenever something was pushed, and at its end. It must be
-    /// quick: it runs in the receive loop.
+    /// Sets a function that is called after each push and when the queue closes. It must be quick: it
+    /// runs in the receive loop.
     pub fn set_waker(&self, waker: Option<Arc<dyn Fn() + Send + Sync>>) {
         let call = {
             let mut inner = self.inner.lock();
@@ -684,7 +686,7 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Whether there is more to take, or will be.
+    /// Whether there is more to take, now or later.
     #[must_use]
     pub fn rest(&self) -> Rest {
         let inner = self.inner.lock();
@@ -701,19 +703,19 @@ impl<T: Weigh> Queue<T> {
         self.inner.lock().closed
     }
 
-    /// How many items wait.
+    /// Number of waiting items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.lock().items.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no item is waiting.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What has come, and what waits.
+    /// Counters of the queue.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         let inner = self.inner.lock();
@@ -728,13 +730,13 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// How many items were dropped at the bound.
+    /// Number of items dropped at the bound.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many items gave their place to newer ones of their key.
+    /// Number of items replaced by newer ones of their key.
     #[must_use]
     pub fn replaced(&self) -> u64 {
         self.replaced.load(Ordering::Relaxed)

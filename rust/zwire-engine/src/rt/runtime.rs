@@ -1,4 +1,4 @@
-//! One tokio runtime per process, and what happens after a fork.
+//! The tokio runtime: one per process, and a new one after a fork.
 //!
 //! A runtime does not survive a fork: the child has the object but none of its threads. So the slot
 //! holds the id of the process that built it. In a new process a fresh one is built, and the
@@ -12,8 +12,8 @@ use core::{
 use std::sync::{Arc, Once};
 use tokio::runtime::{Builder, Handle, Runtime as Tokio};
 
-/// Worker threads of a runtime unless configured: one for sockets, one for timers and a second
-/// socket. A Spark executor already runs one Python process per core.
+/// Worker threads of a runtime unless configured: one for sockets, one for timers and a second socket. A
+/// Spark executor already runs one Python process per core.
 pub const DEFAULT_WORKERS: usize = 2;
 
 struct Slot {
@@ -24,7 +24,7 @@ struct Slot {
 static SLOT: AtomicPtr<Slot> = AtomicPtr::new(core::ptr::null_mut());
 static WORKERS: AtomicUsize = AtomicUsize::new(DEFAULT_WORKERS);
 
-/// How many worker threads the runtime of this process gets, if it is not built yet.
+/// Sets the number of worker threads of this process's runtime, if it is not built yet.
 pub fn set_workers(workers: usize) {
     WORKERS.store(workers.max(1), Ordering::Relaxed);
 }
@@ -39,7 +39,7 @@ pub fn handle() -> Result<Handle, Error> {
     loop {
         let current = SLOT.load(Ordering::Acquire);
         // SAFETY: a non-null pointer in SLOT comes from Box::leak below and is never freed. No lock is
-        // taken, so one that was held at the time of a fork cannot hang us.
+        // taken, so a lock that was held at the time of a fork cannot cause a hang.
         if let Some(slot) = unsafe { current.as_ref() }
             && slot.pid == pid
         {
@@ -56,14 +56,14 @@ pub fn handle() -> Result<Handle, Error> {
         if SLOT.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             continue;
         }
-        // Another thread was faster. Ours has run nothing yet, so it may be shut down.
-        // SAFETY: `fresh` was not published, we are its only owner.
+        // Another thread was faster. This runtime has run nothing yet, so it may be shut down.
+        // SAFETY: `fresh` was not published, so this is its only owner.
         let lost = unsafe { Box::from_raw(fresh) };
         lost.runtime.shutdown_background();
     }
 }
 
-/// Calls `turn` once a `period` from now on, on the runtime, until it gives false. It must be quick.
+/// Calls `turn` once every `period` on the runtime, until it returns false. It must be quick.
 ///
 /// # Errors
 /// The operating system refuses the threads.
@@ -79,7 +79,7 @@ pub fn every(period: Duration, mut turn: impl FnMut() -> bool + Send + 'static) 
     Ok(())
 }
 
-/// How often this process has come out of a fork, counted by the children.
+/// Number of forks between the first process and this one, counted in the children.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 #[cfg(unix)]
@@ -107,7 +107,7 @@ fn watch_forks() {
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// The process that made something, and whether we are still in it.
+/// Identity of the process that made an object, to detect use after a fork.
 ///
 /// Checked by every call, so it must not cost a system call: a fork handler counts, and equal counts
 /// mean the same process.
@@ -118,7 +118,7 @@ pub struct Birth {
 }
 
 impl Birth {
-    /// This process.
+    /// The current process.
     #[must_use]
     pub fn here() -> Self {
         watch_forks();
@@ -133,13 +133,13 @@ impl Birth {
         if self.is_here() { Ok(()) } else { Err(Error::Forked { born: self.pid, here: std::process::id() }) }
     }
 
-    /// How often the process of birth had come out of a fork: differs between a process and its children.
+    /// Number of forks before the process of birth: differs between a process and its children.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.forks
     }
 
-    /// Whether this is the process of birth.
+    /// Whether the current process is the process of birth.
     #[must_use]
     pub fn is_here(self) -> bool {
         if WATCHED.load(Ordering::Acquire) {
@@ -167,7 +167,7 @@ mod tests {
             unsafe { libc::_exit(i32::from(!strange)) };
         }
         let mut status = -1;
-        // SAFETY: `status` is ours.
+        // SAFETY: `status` is a local variable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(status, 0, "the child saw that it is another process");
         assert!(birth.is_here(), "the parent still is the same");

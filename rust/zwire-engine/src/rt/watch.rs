@@ -1,4 +1,4 @@
-//! [`Watch`]: threads and event loops that wait for a state of the machines.
+//! [`Watch`]: lets threads and event loops wait for a state of the machines.
 
 use crate::rt::{deferred::Waker, queue::INTERRUPT_PERIOD};
 use core::{
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 /// Reason why a wait ended before its condition held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// The time was up.
+    /// The timeout expired.
     TimedOut,
     /// The caller's check asked to stop.
     Interrupted,
@@ -74,7 +74,7 @@ impl Watch {
         id
     }
 
-    /// Ends what [`Self::listen`] began.
+    /// Removes a waker registered by [`Self::listen`].
     pub(crate) fn forget(&self, id: u64) {
         let mut listeners = self.listeners.lock();
         let before = listeners.all.len();
@@ -104,7 +104,7 @@ impl Watch {
         interrupted: &mut dyn FnMut() -> bool,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<R, Missed> {
-        // A time that no clock reaches is no bound.
+        // A deadline beyond the range of the clock counts as none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         // Before the first look, so that a thread which changes the state after it sees the waiter.
         self.waiting.fetch_add(1, Ordering::SeqCst);

@@ -1,7 +1,7 @@
-//! The admin space, read-only: what a node answers about itself (`zenoh-behaviour` 6.1).
+//! Read-only admin space: answers of a node about itself (`zenoh-behaviour` 6.1).
 //!
-//! It is a queryable of the node's own session on `@/<zid>/<role>/**`. Answers are made by one blocking
-//! task, one query after the other: neither the receive loop nor the core waits for them.
+//! Served by a queryable of the node's own session on `@/<zid>/<role>/**`. One blocking task answers the
+//! queries one after the other, so that neither the receive loop nor the core waits for an answer.
 
 use crate::{
     error::Error,
@@ -30,12 +30,12 @@ use zwire_proto::zenoh::{
     wire::{PushBody, Put},
 };
 
-/// Questions that may wait. One more is answered with nothing.
+/// Most queries that wait for their answer. A query beyond this bound is finished without a reply.
 const WAITING: usize = 64;
 
 const VERSION: &str = concat!("zwire v", env!("CARGO_PKG_VERSION"));
 
-/// Starts answering, if the configuration wants that.
+/// Starts the admin space if the configuration enables it.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     let admin = shared.config.adminspace;
     if !admin.enabled || !admin.read {
@@ -76,7 +76,7 @@ async fn run(shared: Weak<Shared>, queue: Arc<Queue<Query>>, asked: Arc<Notify>)
                     answer(&shared, &query);
                 }
             });
-            // One that panics ends its query all the same, by dropping it.
+            // A panic in the answer drops the query, which finishes it as well.
             let _ = answered.await;
         }
     }
@@ -87,7 +87,8 @@ fn prefix(zid: ZenohId, whatami: WhatAmI) -> String {
 }
 
 fn key(text: &str) -> KeyExpr {
-    // Ids and roles are made of letters and digits, the rest is ours or a key expression itself.
+    // Ids and roles consist of letters and digits; the other parts are literals or key expressions
+    // already.
     KeyExpr::new(text).expect("parts of a key expression")
 }
 
@@ -97,7 +98,7 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Whether something below `path` may be asked for.
+    /// Whether the query can select a key below `path`.
     fn wants(&self, path: &str) -> bool {
         KeyExpr::new(format!("{}{path}", self.prefix)).is_ok_and(|key| key.intersects(&self.query.key))
     }
@@ -109,7 +110,7 @@ impl Answer<'_> {
         }
         let body = PushBody::Put(Put { encoding, ..Put::new(payload) });
         let body = QueryReplyBody::Sample { key, body };
-        // An asker that is gone, or a session that is closed, needs no answer.
+        // The reply fails if the asker is gone or the session is closed; no answer is needed then.
         let _ = self.query.reply(QueryReply { body, express: None, stamps: None }, &mut || false);
     }
 
@@ -129,9 +130,9 @@ fn answer(shared: &Shared, query: &Query) {
     }
     for topic in Topic::ALL {
         let name = name(topic);
-        // A key of our own admin space is not below `**`.
+        // A wildcard `**` does not match the `@` keys of an admin space, hence the second test.
         if answer.wants(&format!("/{name}/**")) || query.key.as_str().contains(&format!("/{name}/")) {
-            // In a name of its own, here and below: the lock must be gone before the first reply.
+            // Copied into a variable, here and below, to release the lock before the first reply.
             let all = declarers(&shared.core.lock(), topic);
             for (declared, by) in all {
                 answer.json(&format!("/{name}/{declared}"), &declarers_json(&by));
@@ -223,7 +224,7 @@ fn root(shared: &Shared, with_stats: bool) -> Value {
     root
 }
 
-/// Where a neighbour stands (`zenoh-behaviour` 5.1).
+/// Region in which a neighbour stands (`zenoh-behaviour` 5.1).
 const fn region(own: WhatAmI, remote: WhatAmI) -> &'static str {
     match (own, remote) {
         (_, WhatAmI::Client) => "south:0:client",
@@ -262,10 +263,10 @@ fn successors(core: &mut Core) -> Vec<(ZenohId, ZenohId, ZenohId)> {
     }
 }
 
-/// In the language of Graphviz.
+/// Graph in the DOT language of Graphviz.
 fn dot(graph: &Graph) -> String {
     let mut text = String::from("graph {\n");
-    // Writing to a text does not fail.
+    // Writing to a `String` does not fail.
     for (place, zid) in graph.nodes.iter().enumerate() {
         let _ = writeln!(text, "    {place} [ label = \"{zid}\" ]");
     }
@@ -303,7 +304,7 @@ fn open_metrics(stats: &BTreeMap<String, u64>, zid: ZenohId, whatami: WhatAmI) -
     );
     for (name, value) in stats {
         let metric = format!("zwire_{}", name.replace('.', "_"));
-        // Writing to a text does not fail.
+        // Writing to a `String` does not fail.
         let _ = if stats::GAUGES.contains(&name.as_str()) {
             writeln!(text, "# TYPE {metric} gauge\n{metric}{{{labels}}} {value}")
         } else {

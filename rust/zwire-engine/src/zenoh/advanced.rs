@@ -1,9 +1,9 @@
-//! Advanced publishers and subscribers: their machines, turned beside the session that they use.
+//! Advanced publishers and subscribers: drives their state machines beside the session that they use.
 //!
-//! They share its lock. What an advanced publisher numbers leaves in the order of its numbers; what an
-//! advanced subscriber hands over goes into the queue of its user at once, like any sample. Questions for
-//! caches are gets of the session. A cache answers from a task, some samples at a time, so that a long
-//! answer waits for its link and nobody waits for the answer.
+//! The machines share the lock of the session. Publications numbered by an advanced publisher leave in
+//! the order of their numbers; samples released by an advanced subscriber enter the queue of its user at
+//! once, like any sample. Cache queries are gets of the session. A cache answers from a task of its own,
+//! a few samples at a time, so that a long answer waits for its link and blocks nothing else.
 
 use crate::{
     config::NodeConfig,
@@ -39,43 +39,43 @@ use zwire_proto::{
     },
 };
 
-/// Samples of an answer that are sent under one lock.
+/// Samples of an answer that are sent under one hold of the lock.
 const AT_ONCE: usize = 64;
 
-/// How an advanced publisher is declared, beside what every publisher takes.
+/// Options of an advanced publisher, in addition to those of a plain publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdvancedPublisherOptions {
-    /// How many publications are kept; `None`: none, and nobody is answered.
+    /// Number of publications kept in the cache; `None`: no cache, and no cache queries are answered.
     pub cache: Option<usize>,
-    /// Whether answers are sent without waiting for more.
+    /// Whether replies of the cache are sent without batching.
     pub express: Option<bool>,
-    /// Whether publications are numbered, so that subscribers see which are missing.
+    /// Whether publications carry sequence numbers, so that subscribers can detect misses.
     pub numbered: bool,
-    /// When the number of the last publication is told.
+    /// Announcements of the last sequence number, if any.
     pub heartbeat: Option<Heartbeat>,
-    /// Whether a token says that it is there.
+    /// Whether a liveliness token announces the publisher.
     pub detection: bool,
 }
 
-/// How an advanced subscriber is declared.
+/// Options of an advanced subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdvancedSubscriberOptions {
-    /// Whose publications it gets.
+    /// Origin of the publications to receive: this session, other sessions, or any.
     pub origin: Locality,
-    /// What of the past it wants.
+    /// Past publications to query on start, if any.
     pub history: Option<History>,
-    /// How it gets what is missing.
+    /// Method of recovering missing samples, if any.
     pub recovery: Option<Recovery>,
-    /// Whether a token says that it is there.
+    /// Whether a liveliness token announces the subscriber.
     pub detection: bool,
 }
 
-/// What somebody who keeps everything has already.
+/// Samples that a consumer has stored already, by source.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// The last number of each publisher that numbers.
+    /// Last sequence number of each publisher that numbers its samples.
     pub numbers: Vec<(Source, u32)>,
-    /// Of others the last time, by key and clock.
+    /// Last timestamp of all other samples, by key and clock.
     pub times: Vec<(KeyExpr, Timestamp)>,
 }
 
@@ -85,42 +85,43 @@ impl Weigh for Miss {
     }
 }
 
-/// An advanced subscriber.
+/// State of an advanced subscriber.
 struct Following {
     machine: Subscriber,
     queue: Arc<Queue<Sample>>,
     misses: Vec<Arc<Queue<Miss>>>,
     origin: Locality,
-    /// What was declared for it.
+    /// Entities declared on behalf of it.
     parts: Vec<EntityId>,
     armed: Option<Duration>,
 }
 
-/// An advanced publisher.
+/// State of an advanced publisher.
 struct Publishing {
     machine: Publisher,
     key: KeyExpr,
     express: Option<bool>,
-    /// Whether its publications get times from the session's clock.
+    /// Whether its publications get timestamps from the session's clock.
     stamps: bool,
-    /// What publishes its heartbeats.
+    /// Publisher of its heartbeats.
     heartbeat: Option<EntityId>,
-    /// What was declared for it.
+    /// Entities declared on behalf of it.
     parts: Vec<EntityId>,
     armed: Option<Duration>,
 }
 
-/// All of a session.
+/// All advanced publishers and subscribers of a session.
 #[derive(Default)]
 pub(crate) struct Advanced {
     subscribers: HashMap<EntityId, Following>,
     publishers: HashMap<EntityId, Publishing>,
-    /// Subscribers to tokens and to heartbeats, and for whom they are.
+    /// Subscribers to tokens, and the advanced subscriber that each belongs to; likewise for heartbeats
+    /// below.
     tokens: HashMap<EntityId, EntityId>,
     heartbeats: HashMap<EntityId, EntityId>,
-    /// Gets under way, and who asks.
+    /// Gets in flight, with the subscriber and the request that each belongs to.
     asks: HashMap<GetId, (EntityId, AskId)>,
-    /// Questions that are to become gets.
+    /// Cache queries that are yet to be sent as gets.
     wanted: Vec<(EntityId, Ask)>,
     deadlines: BTreeSet<(Duration, EntityId)>,
 }
@@ -144,7 +145,7 @@ fn rearm(
 }
 
 impl Advanced {
-    /// A sample for an entity that is no plain subscriber.
+    /// Handles a sample for an entity that is not a plain subscriber.
     pub(crate) fn handle_sample(&mut self, now: Now, id: EntityId, sample: Sample, effects: &mut Effects) {
         if let Some(following) = self.subscribers.get_mut(&id) {
             if following.machine.is_plain(&sample) {
@@ -162,7 +163,7 @@ impl Advanced {
         }
     }
 
-    /// A reply to a question of ours. Whether it is one.
+    /// Handles a reply. Returns whether it belongs to a cache query of this module.
     pub(crate) fn handle_reply(
         &mut self,
         now: Now,
@@ -174,7 +175,7 @@ impl Advanced {
         self.turn(owner, effects, |machine| machine.handle_reply(now, ask, sample));
     }
 
-    /// The end of a question of ours.
+    /// Handles the end of a cache query.
     pub(crate) fn handle_done(&mut self, now: Now, get: GetId, end: GetEnd, effects: &mut Effects) {
         let Some((owner, ask)) = self.asks.remove(&get) else { return };
         let how = match end {
@@ -192,7 +193,7 @@ impl Advanced {
         }
     }
 
-    /// Does what a subscriber wants done, but for its questions.
+    /// Processes the outputs of a subscriber; its cache queries are only collected in `wanted`.
     fn drain(&mut self, id: EntityId, effects: &mut Effects) {
         let Some(following) = self.subscribers.get_mut(&id) else { return };
         while let Some(output) = following.machine.poll_output() {
@@ -212,17 +213,17 @@ impl Advanced {
         rearm(&mut self.deadlines, &mut following.armed, id, following.machine.poll_timeout());
     }
 
-    /// Whether there are questions to be asked.
+    /// Whether cache queries are waiting to be sent.
     pub(crate) fn wants(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// The next time at which one of the machines wants to be turned.
+    /// The next deadline of any of the machines.
     pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// Ends one; what was declared for it is still to be taken back.
+    /// Removes an advanced entity; the caller has to undeclare the parts returned and cancel the gets.
     fn remove(&mut self, id: EntityId, effects: &mut Effects) -> (Vec<EntityId>, Vec<GetId>) {
         if let Some(publishing) = self.publishers.remove(&id) {
             if let Some(at) = publishing.armed {
@@ -246,7 +247,7 @@ impl Advanced {
         (following.parts, gets)
     }
 
-    /// Ends all of them.
+    /// Ends all advanced entities.
     pub(crate) fn close(&mut self, effects: &mut Effects) {
         let all: Vec<EntityId> = self.subscribers.keys().chain(self.publishers.keys()).copied().collect();
         for id in all {
@@ -265,7 +266,7 @@ impl Following {
 }
 
 impl Core {
-    /// Asks what the subscribers want to know. Whether something was asked.
+    /// Sends the collected cache queries. Returns whether any was sent.
     pub(crate) fn ask_caches(&mut self, now: Now, effects: &mut Effects) -> bool {
         if self.advanced.wanted.is_empty() {
             return false;
@@ -284,7 +285,7 @@ impl Core {
                     self.advanced.asks.insert(get, (id, ask.id));
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a cache is not asked");
+                    tracing::debug!(%error, "querying a cache failed");
                     let answered = |machine: &mut Subscriber| {
                         machine.handle_answered(now, ask.id, Answered::NotAsked);
                     };
@@ -295,7 +296,7 @@ impl Core {
         true
     }
 
-    /// Publishes with a number, and keeps it.
+    /// Publishes with a sequence number and puts the sample into the cache.
     fn publish_advanced(
         &mut self,
         now: Now,
@@ -311,7 +312,7 @@ impl Core {
             PushBody::Put(put) => &mut put.timestamp,
             PushBody::Del(del) => &mut del.timestamp,
         };
-        // The cache keeps what is sent: with the time of the sample, not of the answer.
+        // The cache keeps samples as they are sent: with the time of the sample, not of the answer.
         if publishing.stamps && stamp.is_none() {
             *stamp = Some(self.api.new_timestamp(now));
         }
@@ -323,9 +324,9 @@ impl Core {
         self.publish(now, id, body, stamps, effects)
     }
 
-    /// Turns the machines whose time has come.
+    /// Drives the machines that are due.
     pub(crate) fn advanced_timeouts(&mut self, now: Now, effects: &mut Effects) {
-        // Whose next time comes meanwhile waits for the next turn.
+        // A machine that gets a new deadline meanwhile is handled in the next turn.
         let end = (now.mono, EntityId(u32::MAX));
         let due: Vec<EntityId> = self.advanced.deadlines.range(..=end).map(|&(_, id)| id).collect();
         for id in due {
@@ -338,12 +339,12 @@ impl Core {
                 && let Err(error) =
                     self.publish(now, heartbeat, PushBody::Put(Put::new(payload)), None, effects)
             {
-                tracing::debug!(%error, "a heartbeat is not sent");
+                tracing::debug!(%error, "sending a heartbeat failed");
             }
         }
     }
 
-    /// Some more of an answer. Whether there may be more.
+    /// Sends the next part of a cache answer. Returns whether there may be more.
     fn answer(&mut self, now: Now, publisher: EntityId, query: &Query, answer: &mut Option<Answer>) -> bool {
         let Some(publishing) = self.advanced.publishers.get(&publisher) else { return false };
         let answer = match answer {
@@ -360,14 +361,14 @@ impl Core {
         for body in bodies {
             let body = QueryReplyBody::Sample { key: key.clone(), body };
             if let Err(error) = self.api.reply(now, query.id, QueryReply { body, express, stamps: None }) {
-                tracing::debug!(%error, "a cache does not answer");
+                tracing::debug!(%error, "answering from a cache failed");
                 return false;
             }
         }
         more
     }
 
-    /// Takes back what was declared for an advanced publisher or subscriber.
+    /// Undeclares the parts of an advanced publisher or subscriber.
     pub(crate) fn undeclare_advanced(&mut self, now: Now, id: EntityId, effects: &mut Effects) {
         let (parts, gets) = self.advanced.remove(id, effects);
         for get in gets {
@@ -375,14 +376,14 @@ impl Core {
         }
         for part in parts {
             if let Err(error) = self.api.undeclare(now, part) {
-                tracing::debug!(%error, "a part of an advanced entity is gone already");
+                tracing::debug!(%error, "a part of an advanced entity was undeclared before");
             }
             self.forget(part, effects);
         }
     }
 }
 
-/// Answers what a cache is asked, one question after the other, until it is undeclared.
+/// Task of a cache: answers its queries one after the other until the publisher is undeclared.
 async fn answer(shared: Weak<Shared>, publisher: EntityId, queue: Arc<Queue<Query>>, asked: Arc<Notify>) {
     loop {
         match queue.try_recv() {
@@ -410,7 +411,8 @@ impl Session {
     /// Declares an advanced publisher.
     ///
     /// # Errors
-    /// [`Error::NoTimestamps`] where times have to tell publications apart and there are none; see [`Error`].
+    /// [`Error::NoTimestamps`] if timestamps have to identify the publications and the session gives
+    /// none; see [`Error`].
     pub fn declare_advanced_publisher(
         &self,
         key: KeyExpr,
@@ -447,7 +449,7 @@ impl Session {
                 Some(heartbeat) => {
                     let congestion = match heartbeat {
                         Heartbeat::Periodic(_) => CongestionControl::Drop,
-                        // There is no next one that would make up for it.
+                        // A lost sporadic heartbeat has no successor that would make up for it.
                         Heartbeat::Sporadic(_) => CongestionControl::Block,
                     };
                     let options = PublisherOptions {
@@ -503,7 +505,7 @@ impl Session {
         })
     }
 
-    /// Declares an advanced subscriber; its samples come in the queue.
+    /// Declares an advanced subscriber; its samples arrive in the queue returned.
     ///
     /// # Errors
     /// See [`Error`].
@@ -516,8 +518,8 @@ impl Session {
         self.follow(key, options, handler, None)
     }
 
-    /// Declares a subscriber that hands over everything, for a log say, and does not ask for what is there
-    /// already; otherwise as [`Self::declare_advanced_subscriber`].
+    /// Declares a subscriber that delivers every sample, for a log for example, and does not query
+    /// samples that are `Known` already; otherwise as [`Self::declare_advanced_subscriber`].
     ///
     /// # Errors
     /// See [`Error`].
@@ -578,7 +580,7 @@ impl Session {
         Ok((id, queue))
     }
 
-    /// What an advanced subscriber misses comes in the queue.
+    /// Registers a listener: misses of an advanced subscriber arrive in the queue returned.
     ///
     /// # Errors
     /// See [`Error`].
@@ -593,7 +595,7 @@ impl Session {
 
     /// Ends a listener made by [`Self::miss_listener`].
     pub fn forget_miss_listener(&self, subscriber: EntityId, queue: &Arc<Queue<Miss>>) {
-        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        // A forked child inherits locks in an undefined state, and has nothing to end.
         if !self.birth().is_here() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Publications that wait for nobody, for callers who hold a lock of their own that others want: that of an
-//! interpreter, which takes longer to let go and take again than most publications need.
+//! Publications that never block, for callers that hold a contended lock of their own: the lock of a
+//! Python interpreter takes longer to release and take again than most publications need.
 
 use crate::{
     error::Error,
@@ -18,28 +18,28 @@ use zwire_proto::{
     },
 };
 
-/// What [`Session::publish_at_once`] has done.
+/// Outcome of [`Session::publish_at_once`].
 #[allow(clippy::large_enum_variant, reason = "nearly all are done, and nothing of one is moved then")]
 pub enum AtOnce<P> {
-    /// All there is to do.
+    /// Published; nothing is left to do.
     Done,
-    /// It is published; [`Session::finish`] has to follow.
+    /// Published; the caller has to call [`Session::finish`].
     Begun(Begun),
-    /// Nothing: somebody else is at the machines, or a link is full.
+    /// Not published: another thread holds the session's lock, or a link is full.
     Refused(P),
 }
 
-/// What a publisher publishes: a body, and its stamps if it is to have some.
+/// Content of a publication: a body, and its stamps if it has any.
 pub type Content = (PushBody, Option<Box<Stamps>>);
 
-/// A publication of which something is left to do: to write it, to tell consumers, to wait for room.
+/// A publication with work left to do: writing it, notifying consumers, waiting for room.
 pub struct Begun {
     effects: Effects,
     now: Now,
 }
 
 impl Session {
-    /// As [`Self::publish`], but only as far as it needs neither a system call nor a wait.
+    /// As [`Self::publish`], but does only the part that needs neither a system call nor a wait.
     ///
     /// # Errors
     /// See [`Error`].
@@ -56,7 +56,7 @@ impl Session {
         })
     }
 
-    /// As [`Self::put`], but only as far as it needs neither a system call nor a wait.
+    /// As [`Self::put`], but does only the part that needs neither a system call nor a wait.
     ///
     /// # Errors
     /// See [`Error`].
@@ -78,7 +78,8 @@ impl Session {
     ) -> Result<AtOnce<P>, Error> {
         let shared = self.shared();
         shared.check()?;
-        // One that may be dropped gets its grace.
+        // A message that may be dropped is entitled to its grace period, which this thread must not wait
+        // for.
         if shared.is_congested() && qos.congestion() == CongestionControl::Drop {
             return Ok(AtOnce::Refused(publication));
         }
@@ -95,7 +96,7 @@ impl Session {
         Ok(AtOnce::Done)
     }
 
-    /// Does what is left of a publication; waits as [`Self::put`] does.
+    /// Does the remaining work of a publication; waits as [`Self::put`] does.
     ///
     /// # Errors
     /// See [`Error`].

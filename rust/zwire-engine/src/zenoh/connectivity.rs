@@ -1,4 +1,4 @@
-//! Who is connected: links as they are told to the application, and events of their coming and going.
+//! Connected nodes: links as reported to the application, and events when they come up or go down.
 
 use crate::{
     rt::queue::{Queue, Weigh},
@@ -15,37 +15,37 @@ use zwire_proto::zenoh::{
     wire::CloseReason,
 };
 
-/// What there is to know about a link.
+/// Description of a link, for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
     /// The node at the other end.
     pub zid: ZenohId,
-    /// Its role.
+    /// Role of that node.
     pub whatami: WhatAmI,
-    /// Whether priorities are channels of their own.
+    /// Whether each priority is a channel of its own.
     pub qos: bool,
-    /// Our end, as a locator.
+    /// Local end, as a locator.
     pub src: String,
-    /// The other end, as a locator.
+    /// Remote end, as a locator.
     pub dst: String,
-    /// The multicast group, as a locator.
+    /// Multicast group, as a locator.
     pub group: Option<String>,
-    /// The largest batch, in bytes.
+    /// Largest batch, in bytes.
     pub mtu: u16,
-    /// Whether it is a byte stream.
+    /// Whether the link is a byte stream.
     pub streamed: bool,
-    /// The names of the interfaces that have our address.
+    /// Names of the interfaces that have the local address.
     pub interfaces: Vec<String>,
-    /// The name by which the peer has proved itself.
+    /// User name with which the peer has authenticated itself.
     pub user: Option<String>,
-    /// First and last priority that the link is for.
+    /// First and last priority that the link carries.
     pub priorities: Option<(Priority, Priority)>,
-    /// Whether what is sent arrives, unless the link ends.
+    /// Reliability of the link: whether messages arrive unless it ends.
     pub reliability: Reliability,
 }
 
 impl LinkInfo {
-    /// That of an established link.
+    /// Describes an established link.
     #[must_use]
     pub fn of(link: &Link) -> Self {
         let params = &link.params;
@@ -68,7 +68,7 @@ impl LinkInfo {
     }
 }
 
-/// The names of the interfaces that have an address; none where the system does not say.
+/// Names of the interfaces that have an address; empty if the system does not tell.
 pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
     let address = address.to_canonical();
     let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
@@ -84,22 +84,22 @@ pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
     names
 }
 
-/// Why a link has ended.
+/// Reason for the end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEnd {
-    /// We closed it.
+    /// Closed locally.
     Closed,
-    /// The peer said so.
+    /// The peer closed it.
     ByPeer(CloseReason),
-    /// The connection ended without a word.
+    /// The connection ended without a CLOSE message.
     Lost,
-    /// The operating system says so.
+    /// The operating system reported an error.
     Io(String),
-    /// Nothing came for as long as the peer has announced to speak at least once.
+    /// No data was received within the lease that the peer had announced.
     Silent,
-    /// The peer has broken a rule.
+    /// The peer violated the protocol.
     Protocol(PeerFault),
-    /// The peer did not take what was sent to it.
+    /// The peer did not take the data sent to it in time.
     Unresponsive,
 }
 
@@ -130,8 +130,8 @@ impl PeerFault {
 }
 
 impl LinkEnd {
-    /// What an error of a connection means. A peer that dies with something unread makes its system say more than
-    /// one that has read everything: both are lost.
+    /// Reason for an error of a connection. The system of a peer that dies with unread data reports a
+    /// reset instead of an end of file: both are `Lost`.
     #[must_use]
     pub fn of(error: &io::Error) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
@@ -143,11 +143,11 @@ impl LinkEnd {
 }
 
 impl LinkEnd {
-    /// All that [`Self::word`] may be.
+    /// All results of [`Self::word`].
     pub const WORDS: [&'static str; 7] =
         ["closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"];
 
-    /// In a word.
+    /// Short name of the reason, as used in statistics.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -176,30 +176,30 @@ impl fmt::Display for LinkEnd {
     }
 }
 
-/// What happened to a link, or to all links with a node.
+/// Change of a link, or of all links with a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there.
+    /// Connected for the first time.
     Connected,
-    /// It is there again: a client's next link, or one with a node that was connected before.
+    /// Connected again: a client's next link, or a link with a node that was connected before.
     Reconnected,
-    /// It is gone.
+    /// Disconnected, and why.
     Disconnected(LinkEnd),
 }
 
-/// A node is connected, or not any more.
+/// Event: a node was connected or disconnected.
 #[derive(Clone, Debug)]
 pub struct TransportEvent {
-    /// What happened.
+    /// Kind of change.
     pub change: Change,
     /// The first link with the node, or the last one.
     pub link: Arc<LinkInfo>,
 }
 
-/// A link is there, or gone.
+/// Event: a link came up or went down.
 #[derive(Clone, Debug)]
 pub struct LinkEvent {
-    /// What happened.
+    /// Kind of change.
     pub change: Change,
     /// The link.
     pub link: Arc<LinkInfo>,
@@ -217,23 +217,23 @@ impl Weigh for LinkEvent {
     }
 }
 
-/// So many nodes are remembered after their links are gone, the newest.
+/// Most nodes that are remembered after their links are gone; the newest are kept.
 const REMEMBERED: usize = 4096;
 
-/// Who is told, and who was there.
+/// Links that are up, nodes seen before, and listeners to their changes.
 #[derive(Default)]
 pub(crate) struct Connectivity {
-    /// A client has one link after the other.
+    /// Set for clients, which have one link after the other.
     one_link: bool,
     links: Vec<Arc<LinkInfo>>,
     known: HashSet<ZenohId>,
-    /// In the order in which they were met.
+    /// Nodes seen before, in the order of their first link.
     met: VecDeque<ZenohId>,
     listeners: Vec<(u64, Listener)>,
     last: u64,
-    /// How often a node has come back.
+    /// Number of times that a known node has connected again.
     pub(crate) reconnected: u64,
-    /// How many links have ended, by [`LinkEnd::word`].
+    /// Number of ended links, by [`LinkEnd::word`].
     pub(crate) ended: [u64; LinkEnd::WORDS.len()],
 }
 
@@ -247,12 +247,12 @@ impl Connectivity {
         Self { one_link, ..Self::default() }
     }
 
-    /// The links that are there.
+    /// Links that are up.
     pub(crate) fn links(&self) -> &[Arc<LinkInfo>] {
         &self.links
     }
 
-    /// A link is there.
+    /// Records that a link came up.
     pub(crate) fn up(&mut self, link: Arc<LinkInfo>) {
         let first = !self.links.iter().any(|known| known.zid == link.zid);
         let again = self.known.contains(&link.zid) || self.one_link && !self.known.is_empty();
@@ -270,7 +270,7 @@ impl Connectivity {
         self.tell(&link, first, &change);
     }
 
-    /// A link is gone.
+    /// Records that a link went down.
     pub(crate) fn down(&mut self, link: &LinkInfo, end: LinkEnd) {
         let Some(at) = self.links.iter().position(|known| **known == *link) else { return };
         let link = self.links.swap_remove(at);
@@ -281,7 +281,8 @@ impl Connectivity {
         self.tell(&link, last, &Change::Disconnected(end));
     }
 
-    /// The links go before their node, and come after it.
+    /// Notifies the listeners. Link events precede the event of their node when links end, and follow it
+    /// when they come up.
     fn tell(&self, link: &Arc<LinkInfo>, transport: bool, change: &Change) {
         let up = !matches!(change, Change::Disconnected(_));
         for turn in [up, !up] {
@@ -326,14 +327,14 @@ impl Connectivity {
         self.last
     }
 
-    /// Ends one listener.
+    /// Removes one listener.
     pub(crate) fn forget(&mut self, id: u64) {
         if let Some(at) = self.listeners.iter().position(|(known, _)| *known == id) {
             end(self.listeners.swap_remove(at).1);
         }
     }
 
-    /// Ends all listeners: the session is closed, which is nobody's news.
+    /// Removes all listeners without events: the session is closed.
     pub(crate) fn close(&mut self) {
         self.listeners.drain(..).for_each(|(_, listener)| end(listener));
     }

@@ -1,4 +1,4 @@
-//! Connections that this node opens: to the endpoints of its configuration, again after each loss.
+//! Connections that this node opens: to the endpoints of its configuration, and again after each loss.
 
 use crate::{
     config::{Budget, ConnectRules, GroupStrategy, Target},
@@ -15,29 +15,30 @@ use std::sync::{Arc, Weak};
 use tokio::sync::oneshot;
 use zwire_proto::zenoh::{ZenohId, link::HandshakeError, wire::CloseReason};
 
-/// What comes first in a client's list is preferred: a router that is far away answers within that time.
+/// Head start of each endpoint in a client's list over the next one, so that earlier ones are preferred:
+/// even a distant router answers within that time.
 const PREFERENCE: Duration = Duration::from_secs(1);
 
-/// First pause where soon is early enough: the link is lost, or the other side has not noticed yet that
-/// the last one is. It doubles up to the configured pause.
+/// First pause when an early retry is enough: the link was lost, or the other side has not noticed yet
+/// that the previous one is gone. Doubles up to the configured pause.
 const SOON: Duration = Duration::from_millis(100);
 
-/// For so long a node is asked again that still has the last link of this id, though one attempt is all
-/// that the configuration wants: who closes a session and opens the next one may be faster than the other
-/// side, and a process that has died is noticed within that time unless its machine has died as well.
+/// Time for which a node that still holds the last link of this id is asked again, even if the configuration
+/// allows a single attempt: a session that is closed and opened again may be faster than the other side,
+/// which notices a dead process within that time unless the machine has died as well.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// A link that was up for so long was worth something, and the pauses begin anew.
+/// A link that was up for at least this long resets the pauses.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// What was tried, and why it did not work.
+/// Endpoints that were tried, and why each failed.
 pub(crate) type Failures = Vec<(String, ConnectReason)>;
 
-/// Connects to one of `targets`, all in parallel with a pause of `stagger` between their starts: the first
-/// session that is up counts, the other attempts are dropped.
+/// Connects to one of `targets`, all in parallel with a pause of `stagger` between their starts: the
+/// first established session wins, the other attempts are dropped.
 ///
 /// # Errors
-/// Why, for each target.
+/// The reason of each target.
 pub(crate) async fn dial(
     shared: &Arc<Shared>,
     targets: &[Target],
@@ -49,10 +50,10 @@ pub(crate) async fn dial(
         .map_err(|e| vec![(target.endpoint.as_str().to_owned(), ConnectReason::Io(Arc::new(e)))])
 }
 
-/// As [`dial`], without a link yet.
+/// As [`dial`], but does not make a link yet.
 ///
 /// # Errors
-/// As there.
+/// As for [`dial`].
 pub(crate) async fn attempt_all<'a>(
     shared: &Arc<Shared>,
     targets: &'a [Target],
@@ -74,17 +75,17 @@ async fn attempt<'a>(
     }
 }
 
-/// What to do after a failure.
+/// Next step after a failure.
 enum Next {
-    /// There is a session with that node: nothing, until it is lost.
+    /// Wait: there is a session with that node already. Retry once it is lost.
     Wait(ZenohId),
-    /// The other side still has the old link.
+    /// Retry soon: the other side still has the old link.
     Soon,
-    /// What the rules say.
+    /// Pause as configured.
     Pause,
 }
 
-/// Whether the other side has said that it has a session with us.
+/// Whether the other side refused because it has a session with this node already.
 pub(crate) fn is_max_links(reason: &ConnectReason) -> bool {
     match reason {
         ConnectReason::Handshake(HandshakeError::Closed { reason, .. }) => *reason == CloseReason::MAX_LINKS,
@@ -104,7 +105,7 @@ fn next(failures: &Failures) -> Next {
     }
 }
 
-/// Counts attempts, and says how long to pause.
+/// Counts attempts and computes the pauses between them.
 struct Pauses {
     rules: ConnectRules,
     start: Duration,
@@ -117,7 +118,7 @@ impl Pauses {
         Self { rules, start: clock::mono(), failures: 0, soon: 0 }
     }
 
-    /// How much is left of the budget after a failure, for one that was never connected.
+    /// Remaining budget after a failure, for a connector that was never connected.
     fn left(&self, next: &Next) -> Duration {
         let budget = match (self.rules.budget, next) {
             (Budget::Once, Next::Soon) => LEAVING,
@@ -147,7 +148,7 @@ impl Pauses {
         }
     }
 
-    /// A link was up since `since`, and is lost.
+    /// Handles the loss of a link that was up since `since`.
     async fn lost(&mut self, since: Duration) {
         if clock::mono().saturating_sub(since) >= LASTING {
             (self.failures, self.soon) = (0, 0);
@@ -155,17 +156,17 @@ impl Pauses {
         self.soon().await;
     }
 
-    /// The last attempt comes when the budget ends, not after it.
+    /// Shortens a pause so that the last attempt comes when the budget ends, not after it.
     fn within_budget(&self, delay: Duration, next: &Next) -> Duration {
         let left = self.left(next);
         if left.is_zero() { delay } else { delay.min(left) }
     }
 }
 
-/// The targets of a peer or router that are connected to independently of each other.
+/// Groups of targets of a peer or router that are connected to independently of each other.
 pub(crate) fn independent(shared: &Shared) -> impl Iterator<Item = Vec<Target>> {
     shared.config.connect.groups.iter().flat_map(|group| {
-        // Nobody answers at a multicast group; there is another way into it.
+        // Multicast groups are joined elsewhere: no node accepts connections at their address.
         let targets: Vec<Target> =
             group.targets.iter().filter(|target| group_of(target).is_none()).cloned().collect();
         match group.strategy {
@@ -176,8 +177,8 @@ pub(crate) fn independent(shared: &Shared) -> impl Iterator<Item = Vec<Target>> 
     })
 }
 
-/// Keeps a session with what answers at one of `targets`, for ever once it was up, and within the budget
-/// before. `first` hears of the first session, or why there is none.
+/// Keeps a session with the node that answers at one of `targets`: for ever once it was up, and within
+/// the budget before. `first` receives the outcome of the first session.
 pub(crate) async fn keep_connected(
     shared: Weak<Shared>,
     targets: Vec<Target>,
@@ -233,12 +234,12 @@ pub(crate) fn log(failures: &Failures) {
 
 fn tell(first: &mut Option<oneshot::Sender<Result<(), Failures>>>, result: Result<(), Failures>) {
     if let Some(first) = first.take() {
-        // `open` may have gone on without it.
+        // `open` may have returned without waiting for it.
         let _ = first.send(result);
     }
 }
 
-/// As one error: every endpoint, and what the last one said.
+/// Combines failures into one error: all endpoints, and the reason of the last one.
 pub(crate) fn error_of(failures: Failures) -> Error {
     let endpoint = failures.iter().map(|(endpoint, _)| endpoint.as_str()).collect::<Vec<_>>().join(", ");
     let reason = failures.into_iter().next_back().map_or(ConnectReason::NoEndpoint, |(_, reason)| reason);
@@ -246,10 +247,10 @@ pub(crate) fn error_of(failures: Failures) -> Error {
 }
 
 /// Connects a client: to the first endpoint that answers, in order and within the budget, or to a node
-/// that scouting finds if there is none.
+/// found by scouting if no endpoint is configured.
 ///
 /// # Errors
-/// None did.
+/// No endpoint could be connected to.
 pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
     if targets.is_empty() {
@@ -269,8 +270,8 @@ pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Er
     }
 }
 
-/// Connects a client again whenever its link is lost: to each of its endpoints, with back-off, or to whom
-/// scouting finds.
+/// Reconnects a client whenever its link is lost: to each of its endpoints, with back-off, or to a node
+/// found by scouting.
 pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link>>) {
     let (targets, mut pauses) = {
         let Some(shared) = shared.upgrade() else { return };
@@ -319,7 +320,7 @@ pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link
     }
 }
 
-/// Waits until a link is lost, and then a little.
+/// Waits until a link is lost, and then for a short pause.
 async fn lost(link: &Link, pauses: &mut Pauses) {
     let since = clock::mono();
     link.closed().await;

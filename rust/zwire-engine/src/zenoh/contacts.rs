@@ -1,4 +1,4 @@
-//! [`Contacts`]: with whom there is a session, for the tasks that open and accept them.
+//! [`Contacts`]: nodes with which there is a session, for the tasks that open and accept them.
 
 use crate::error::ConnectReason;
 use parking_lot::Mutex;
@@ -11,15 +11,15 @@ use zwire_proto::zenoh::{
     wire::CloseReason,
 };
 
-/// The nodes of which this one is a neighbour, or is about to become one.
+/// Nodes that are neighbours of this one, or are about to become neighbours.
 pub(crate) struct Contacts {
     own: ZenohId,
     machine: Mutex<Machine>,
     released: Notify,
 }
 
-/// The only session with a node, from before it is agreed until its link is gone: gives it back when it
-/// is dropped.
+/// Claim on the only session with a node, from before it is agreed until its link is gone; released on
+/// drop.
 pub(crate) struct Contact {
     contacts: Arc<Contacts>,
     zid: ZenohId,
@@ -31,10 +31,10 @@ impl Contacts {
         Arc::new(Self { own, machine: Mutex::new(Machine::new(own)), released: Notify::new() })
     }
 
-    /// A connection of ours was answered by `remote`.
+    /// Registers that `remote` answered a connection opened by this node.
     ///
     /// # Errors
-    /// There is a session with it, or we have found ourselves.
+    /// There is a session with it already, or the node has connected to itself.
     pub(crate) fn open(self: &Arc<Self>, remote: Remote) -> Result<Contact, ConnectReason> {
         if remote.zid == self.own {
             return Err(HandshakeError::ToSelf.into());
@@ -45,10 +45,10 @@ impl Contacts {
         }
     }
 
-    /// `remote` wants in.
+    /// Registers that `remote` asks to be accepted.
     ///
     /// # Errors
-    /// There is a session with it already, or it is we.
+    /// There is a session with it already, or it is this node itself.
     pub(crate) fn admit(self: &Arc<Self>, remote: Remote) -> Result<Contact, CloseReason> {
         if remote.zid == self.own {
             return Err(CloseReason::CONNECTION_TO_SELF);
@@ -83,7 +83,7 @@ impl Contacts {
 }
 
 impl Contact {
-    /// The other node has agreed to our connection.
+    /// Confirms the claim after the other node has agreed to the connection.
     ///
     /// # Errors
     /// A connection of the other node was admitted in the meantime.

@@ -1,5 +1,5 @@
-//! The tasks of a session: receiving, accepting, connecting, timers. They turn the machines and
-//! decide nothing that a protocol document decides.
+//! Tasks of a session: receiving, accepting, connecting, timers. They drive the state machines; every
+//! decision that a protocol document prescribes is made in `zwire-proto`.
 
 use crate::{
     config::{Budget, LinkOptions, NodeConfig, Target},
@@ -40,18 +40,19 @@ use zwire_proto::zenoh::{
     wire::{CloseReason, Resolution},
 };
 
-/// What one read asks for at least: four full batches. `rx/buffer_size` may ask for more.
+/// Least size of one read: four full batches. `rx/buffer_size` may ask for more.
 const READ_BYTES: usize = 256 * 1024;
 
-/// How much of `wait_before_close` a destination of forwarded messages gets. While we wait for it we do
-/// not read from the source, and a source that blocks gives us up after its own `wait_before_close`,
-/// which is the same 5 s by default: we have to be faster, or the innocent link is the one that dies.
+/// Share of `wait_before_close` that a destination of forwarded messages gets. While this node waits for
+/// it, it does not read from the source, and a source that blocks gives this link up after its own
+/// `wait_before_close`, which is the same 5 s by default: this wait has to be shorter, or the innocent
+/// link is the one that dies.
 const FORWARDING_PATIENCE: f64 = 0.6;
 
-/// Largest batch that comes as a datagram beside streams: what other implementations have is 1.2 KB.
+/// Largest batch that arrives as a datagram beside streams: other implementations send at most 1.2 KB.
 const DATAGRAM_BATCH: u16 = 2048;
 
-/// Pause after an accept error, as the reference: the table of descriptors may be full.
+/// Pause after an accept error, as in eclipse-zenoh: the file descriptor table may be full.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn handshake_config(shared: &Shared, io: &Io) -> HandshakeConfig {
@@ -74,7 +75,7 @@ pub(crate) fn handshake_config(shared: &Shared, io: &Io) -> HandshakeConfig {
     }
 }
 
-/// Connects and opens a session to one endpoint: with the node of that id only, if one is given.
+/// Connects to one endpoint and opens a session, only with the node of that id if one is given.
 pub(crate) async fn connect(
     shared: &Arc<Shared>,
     target: &Target,
@@ -85,8 +86,8 @@ pub(crate) async fn connect(
         .await
         .map_err(|_| ConnectReason::TimedOut(limit))??;
     let tap = tapped(shared, &io, false)?;
-    // The metadata of a listener is not ours to offer: like those of the reference, who accepts takes the
-    // range and the reliability of who connects.
+    // The metadata of a listener is not offered: as in eclipse-zenoh, the accepting side takes the
+    // priority range and the reliability of the connecting side.
     let LinkOptions { priorities, reliability, .. } = target.options;
     let qos_link = QosLink { priorities, reliability };
     let config = HandshakeConfig { expected, qos_link, ..handshake_config(shared, &io) };
@@ -99,19 +100,19 @@ fn tapped(shared: &Shared, io: &Io, accepted: bool) -> Result<Option<TappedConne
     Ok(Some(TappedConnection::open(tap, &ends, accepted)))
 }
 
-/// Makes a link of an established session, tells the machines, and starts its tasks. The link is
-/// down again when it is closed.
+/// Makes a link of an established session, registers it with the machines, and starts its tasks. The link
+/// ends when it is closed.
 pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
     let Established { io, params, rest, tap, contact } = established;
     let config = &shared.config;
     let policy = link_policy(config);
-    // The engine holds the bound, because a message that blocks waits outside of the machine.
+    // The bound is enforced by the engine, because a blocking message waits outside of the machine.
     let tx = LinkTx::new(
         &params,
         TxConfig { bytes_per_priority: usize::MAX, keep_alive: config.link.keep_alive },
         clock::now(),
     );
-    // What comes beside a stream has batches whose size nobody has agreed on.
+    // The handshake does not negotiate the batch size of datagrams beside a stream.
     let beside = io.ways().and_then(|ways| ways.best_effort).map_or(0, |_| DATAGRAM_BATCH);
     let received = LinkParams { batch_size: params.batch_size.max(beside), ..params.clone() };
     let rx = LinkRx::new(
@@ -131,7 +132,7 @@ pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::
     let info = Arc::new(LinkInfo::of(&link));
     let face = shared.with_core(&mut effects, |core, now, _| {
         if shared.is_closed() {
-            // It has said goodbye to all links that it knew.
+            // The session has closed all links that it knew, and this one was not among them.
             return None;
         }
         core.connectivity.up(info.clone());
@@ -184,20 +185,21 @@ pub(crate) fn link_policy(config: &NodeConfig) -> LinkPolicy {
     }
 }
 
-/// How long what is passed on may wait for its destination.
+/// Longest wait of a forwarded message for its destination.
 pub(crate) fn patience(config: &NodeConfig) -> Duration {
     config.link.wait_before_close.mul_f64(FORWARDING_PATIENCE)
 }
 
-/// What strangers may make us hold of messages that are not whole yet.
+/// Bytes of incomplete messages that peers not chosen by this node may occupy per link or group, 256 MiB
+/// at most.
 pub(crate) fn stranger_bytes(config: &NodeConfig) -> usize {
     const STRANGER: usize = 256 << 20;
     config.link.max_message_size.min(STRANGER)
 }
 
-/// Ends a link at a time of the wall clock, if it has not ended before.
+/// Ends a link at a wall-clock time, unless it has ended before.
 async fn end_with_certificate(link: Arc<Link>, at: Duration) {
-    /// The wall clock may be set, so it is asked again.
+    /// The wall clock may be set, so it is read again at this interval.
     const LOOK: Duration = Duration::from_secs(60);
     loop {
         let left = at.saturating_sub(clock::now().wall);
@@ -214,8 +216,8 @@ async fn end_with_certificate(link: Arc<Link>, at: Duration) {
     }
 }
 
-/// What one link may hold of messages that are not whole yet. A client or peer chose whom it talks to;
-/// a router takes whoever comes, and a stranger's fragments must not add up to its memory.
+/// Bytes of incomplete messages that one link may occupy. A client or peer chooses its neighbours; a
+/// router accepts any node, and fragments of strangers must not exhaust its memory.
 fn reassembly_bytes(config: &NodeConfig) -> usize {
     match config.mode {
         WhatAmI::Router => stranger_bytes(config),
@@ -223,21 +225,21 @@ fn reassembly_bytes(config: &NodeConfig) -> usize {
     }
 }
 
-/// The bound of a lane. Its size in batches scales it: 2 is the default of `queue/size/*`.
+/// Byte bound of a lane. Scaled by its size in batches: 2 is the default of `queue/size/*`.
 const fn lane_bytes(config: &NodeConfig, batches: usize) -> usize {
     const DEFAULT_BATCHES: usize = 2;
     (config.zwire.queue_bytes_per_priority / DEFAULT_BATCHES).saturating_mul(batches)
 }
 
-/// Messages that are decoded before they are delivered: as many as the caches of the processor hold well,
-/// enough to make the lock cheap.
+/// Messages that are decoded before they are delivered: few enough to stay in the caches of the
+/// processor, enough to make the lock cheap.
 const AT_ONCE: usize = 128;
 
-/// Reads until the link ends, then takes it out of the machines.
+/// Reads until the link ends, then removes it from the machines.
 async fn receive(
     shared: Weak<Shared>,
     link: Arc<Link>,
-    // The contact goes when the machines know that the link is gone.
+    // Released only when the machines know that the link is gone.
     (face, _contact, info): (FaceId, Contact, Arc<LinkInfo>),
     mut rx: LinkRx,
     framer: StreamFramer,
@@ -257,7 +259,7 @@ async fn receive(
 fn blame(link: &Link, fault: PeerFault) -> Option<CloseReason> {
     // A face that is gone already is no fault of the peer: its link ends for another reason.
     if fault != PeerFault::Face(FaceError::UnknownFace) {
-        tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, error = %fault, "closing a link: the peer has broken a rule");
+        tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, error = %fault, "closing the link: the peer violated the protocol");
     }
     let reason = fault.close_reason();
     link.note_end(LinkEnd::Protocol(fault));
@@ -315,7 +317,7 @@ async fn receive_loop(
                     Ok(Progress::Closed(reason)) => {
                         link.note_end(LinkEnd::ByPeer(*reason));
                         closed = true;
-                        // What came before it by another way is read before that ends.
+                        // With several streams, data sent before the CLOSE on the others is still read.
                         if !several {
                             end = Some(None);
                         }
@@ -349,7 +351,7 @@ async fn receive_loop(
         if let Some(reason) = end {
             return reason;
         }
-        // Reads as long as there is something, then waits for more or for the lease.
+        // Reads while data is available, then waits for more or for the lease.
         loop {
             buf.reserve(read_bytes);
             let before = buf.len();
@@ -394,8 +396,8 @@ async fn receive_loop(
 /// Handshakes under way, oldest first.
 type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
 
-/// Accepts connections. At most `accept_pending` handshakes run at once; when one more comes, the
-/// oldest is given up, so that connections that never speak cannot keep others out.
+/// Accepts connections. At most `accept_pending` handshakes run at once; when one more arrives, the
+/// oldest is aborted, so that connections that never send anything cannot keep others out.
 async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String) {
     let pending: Pending = Arc::default();
     let mut next = 0;
@@ -421,17 +423,17 @@ async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String)
                 let peer = incoming.peer();
                 match accept_one(&shared, incoming).await {
                     Ok(()) => {}
-                    // Somebody wanted in who may not.
+                    // TLS or the authentication of the peer failed: worth a log line at info level.
                     Err(
                         reason @ (ConnectReason::Tls(_) | ConnectReason::Handshake(HandshakeError::Auth(_))),
                     ) => tracing::info!(%peer, %reason, "a connection was refused"),
-                    Err(reason) => tracing::debug!(%peer, %reason, "a connection came to nothing"),
+                    Err(reason) => tracing::debug!(%peer, %reason, "an incoming connection failed"),
                 }
                 pending.lock().retain(|(known, _)| *known != id);
             })
         };
         let mut pending = pending.lock();
-        // It may have finished already; then this entry is swept out as the oldest some day.
+        // The task may have finished already; its entry then leaves when it is the oldest.
         if !task.is_finished() {
             pending.push_back((id, task.abort_handle()));
         }
@@ -443,7 +445,7 @@ async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String)
     }
 }
 
-/// Listens at an endpoint: tries as long as `budget` says, with the pauses of its rules.
+/// Listens at an endpoint: retries as long as `budget` allows, with the configured pauses.
 ///
 /// # Errors
 /// Why the last attempt failed.
@@ -492,7 +494,7 @@ async fn accept_one(shared: &Weak<Shared>, incoming: Incoming) -> Result<(), Con
     let start = clock::mono();
     let io =
         tokio::time::timeout(limit, incoming.ready()).await.map_err(|_| ConnectReason::TimedOut(limit))??;
-    // One deadline for everything.
+    // The limit covers accepting and the handshake together.
     let limit = limit.saturating_sub(clock::mono().saturating_sub(start));
     let no_randomness = |_| ConnectReason::io(io::Error::other("no randomness"));
     let (tap, acceptor) = {
@@ -517,8 +519,8 @@ async fn accept_one(shared: &Weak<Shared>, incoming: Incoming) -> Result<(), Con
     Ok(())
 }
 
-/// Whether what the endpoints need is there: certificates and keys that cannot be used are an error of
-/// `open`, not of each attempt.
+/// Checks certificates and keys of the endpoints: unusable ones are an error of `open`, not of each
+/// attempt.
 pub(crate) fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
     let name = |target: &Target| target.endpoint.as_str().to_owned();
     for target in config.connect.targets() {

@@ -1,4 +1,4 @@
-//! Turns the handshake machines over a fresh connection.
+//! Drives the handshake machines over a new connection.
 
 use crate::{
     error::ConnectReason,
@@ -15,24 +15,25 @@ use zwire_proto::zenoh::{
     wire::CloseReason,
 };
 
-/// An established session, and what was read behind its handshake.
+/// Established session, with the bytes that were read after its handshake.
 pub(crate) struct Established {
     pub(crate) io: Io,
     pub(crate) params: LinkParams,
     pub(crate) rest: BytesMut,
-    /// Where its bytes go to as well; those so far are there.
+    /// Capture that its bytes are copied to; those of the handshake are in it already.
     pub(crate) tap: Option<TappedConnection>,
-    /// The only session with that node.
+    /// Claim on the only session with that node.
     pub(crate) contact: Contact,
 }
 
 /// Handshake batches are small; a longer one grows the buffer up to what the framer allows.
 const READ_BYTES: usize = 1024;
 
-/// What a WebSocket begins with; a first batch of 17,735 bytes is none.
+/// First bytes of a WebSocket connection; a first Zenoh batch of that length (17,735 bytes) does not
+/// occur.
 const HTTP: &[u8] = b"GET ";
 
-/// A connection, and who listens in.
+/// A connection, and the capture that records it.
 struct Wire {
     io: Io,
     tap: Option<TappedConnection>,
@@ -43,7 +44,7 @@ enum Role {
     Acceptor(Acceptor),
 }
 
-/// What opens or accepts must not become a second session with the same node.
+/// Check that a connection does not become a second session with the same node.
 enum Gate<F> {
     Open(Arc<Contacts>),
     Admit(F),
@@ -64,10 +65,10 @@ impl Role {
     }
 }
 
-/// Opens a session over a fresh connection.
+/// Opens a session over a new connection.
 ///
 /// # Errors
-/// Why there is none; the peer was told.
+/// Reason of the failure; the peer was told.
 pub(crate) async fn open(
     io: Io,
     tap: Option<TappedConnection>,
@@ -82,10 +83,10 @@ pub(crate) async fn open(
     }
 }
 
-/// Accepts a session over a fresh connection. `admit` decides about the peer once it is known.
+/// Accepts a session over a new connection. `admit` decides about the peer once its id is known.
 ///
 /// # Errors
-/// Why there is none; the peer was told.
+/// Reason of the failure; the peer was told.
 pub(crate) async fn accept(
     io: Io,
     tap: Option<TappedConnection>,
@@ -96,7 +97,7 @@ pub(crate) async fn accept(
     let gate = Gate::Admit(admit);
     match timeout(limit, run(Wire { io, tap }, Role::Acceptor(acceptor), gate)).await {
         Ok(result) => result,
-        // Silence is answered with silence.
+        // After a timeout the peer gets no CLOSE.
         Err(_) => Err(ConnectReason::TimedOut(limit)),
     }
 }
@@ -123,7 +124,8 @@ async fn run(
                 }
             }
             wire.read(&mut buf, first).await?;
-            // Seen at once, and not when the rest of the long batch that it seems to be does not come.
+            // Checked on the first bytes, because a TLS record looks like the header of a long batch that
+            // never completes.
             if first && TlsFailure::begins(&buf) {
                 return Err(TlsFailure::OnlyTls.into());
             }
@@ -165,7 +167,7 @@ async fn run(
             }
             Ok(Step::Done(params)) => {
                 wire.flush(&mut role).await?;
-                // INIT ACK came first, and with it the contact.
+                // INIT ACK precedes this point, and it created the contact.
                 let Some(contact) = contact.take() else { return Err(HandshakeError::NobodyWaits.into()) };
                 if let Err(reason) = contact.confirm() {
                     wire.refuse(Some(close_reason(&reason))).await;
@@ -185,7 +187,7 @@ async fn run(
     Ok(Established { io, params, rest: buf, tap, contact })
 }
 
-/// What a node is told that answered a connection which is not wanted any more.
+/// Close reason sent to a node that answered a connection which is no longer wanted.
 fn close_reason(reason: &ConnectReason) -> CloseReason {
     match reason {
         ConnectReason::Handshake(error) => error.close_reason().unwrap_or(CloseReason::GENERIC),
@@ -194,14 +196,14 @@ fn close_reason(reason: &ConnectReason) -> CloseReason {
 }
 
 impl Wire {
-    /// Appends what comes next, at least a byte. `first`: nothing came so far.
+    /// Appends the next bytes, at least one. `first`: nothing was received so far.
     async fn read(&mut self, buf: &mut BytesMut, first: bool) -> Result<(), ConnectReason> {
         let before = buf.len();
         loop {
             buf.reserve(READ_BYTES);
             match self.io.try_read(buf) {
                 Ok(0) if first && matches!(self.io, Io::Tls(_)) => {
-                    let words = "it closed the connection without a word".to_owned();
+                    let words = "it closed the connection without a reason".to_owned();
                     return Err(TlsFailure::Refused(words).into());
                 }
                 Ok(0) => {
@@ -243,7 +245,7 @@ impl Wire {
         framed.extend_from_slice(&len);
         framed.extend_from_slice(batch);
         let framed = Bytes::from(framed);
-        // Before it is written: no answer stands in front of its question.
+        // Captured before it is written, so that no answer precedes its question in the capture.
         if let Some(tap) = &self.tap {
             tap.sent(core::slice::from_ref(&framed));
         }

@@ -1,4 +1,4 @@
-//! [`Gate`]: what `open` waits for (`zenoh-behaviour` 1.4).
+//! [`Gate`]: the condition that `open` waits for (`zenoh-behaviour` 1.4).
 
 use parking_lot::Mutex;
 use std::{
@@ -8,14 +8,14 @@ use std::{
 use tokio::sync::Notify;
 use zwire_proto::zenoh::ZenohId;
 
-/// The connections that have begun while a session opens. It is open when each has failed, or when the
-/// node at its other end has told what it had to declare.
+/// Connections that have begun while a session opens. The gate is open once each of them has failed, or
+/// the node at its other end has sent its initial declarations.
 ///
-/// Once `open` has returned the gate is closed and nothing is kept any more.
+/// After `open` has returned the gate is closed and keeps no state.
 pub(crate) struct Gate {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
-    /// Whether declarations are waited for, or the session alone.
+    /// Whether to wait for declarations as well, not only for sessions.
     declares: bool,
 }
 
@@ -25,11 +25,11 @@ struct State {
     begun: usize,
     outstanding: usize,
     waiting: BTreeMap<ZenohId, Vec<Ticket>>,
-    /// Nodes that were ready before anybody asked.
+    /// Nodes that were ready before `wait_for` was called for them.
     ready: BTreeSet<ZenohId>,
 }
 
-/// A connection that has begun. Dropped when nothing more is to be waited for.
+/// A connection that has begun. Dropped when it need not be waited for any more.
 pub(crate) struct Ticket {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
@@ -40,7 +40,7 @@ impl Gate {
         Self { state: Arc::default(), changed: Arc::default(), declares }
     }
 
-    /// A connection begins.
+    /// Registers a connection that begins.
     pub(crate) fn ticket(&self) -> Ticket {
         let mut state = self.state.lock();
         state.begun += 1;
@@ -48,20 +48,20 @@ impl Gate {
         Ticket { state: self.state.clone(), changed: self.changed.clone() }
     }
 
-    /// There is a session with `zid`: `ticket` waits until that node is ready.
+    /// There is a session with `zid`: `ticket` is held until that node is ready.
     pub(crate) fn wait_for(&self, zid: ZenohId, ticket: Option<Ticket>) {
         let Some(ticket) = ticket else { return };
         let mut state = self.state.lock();
         if self.declares && !state.closed && !state.ready.contains(&zid) {
             state.waiting.entry(zid).or_default().push(ticket);
         } else {
-            // The lock is not held while the ticket is dropped.
+            // The lock is released before the ticket is dropped, because its drop takes the lock.
             drop(state);
             drop(ticket);
         }
     }
 
-    /// A node has told all that it had to tell at first.
+    /// Records that a node has sent its initial declarations.
     pub(crate) fn ready(&self, zid: ZenohId) {
         let mut state = self.state.lock();
         if state.closed {
@@ -73,7 +73,7 @@ impl Gate {
         drop(tickets);
     }
 
-    /// The session with a node is over.
+    /// Records that the session with a node is over.
     pub(crate) fn gone(&self, zid: ZenohId) {
         let mut state = self.state.lock();
         state.ready.remove(&zid);
@@ -82,7 +82,7 @@ impl Gate {
         drop(tickets);
     }
 
-    /// Returns once a connection has begun and none is outstanding.
+    /// Returns once at least one connection has begun and none is outstanding.
     pub(crate) async fn passed(&self) {
         loop {
             let changed = self.changed.notified();
@@ -98,7 +98,7 @@ impl Gate {
         }
     }
 
-    /// Nobody waits any more.
+    /// Closes the gate: `open` has returned.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -160,6 +160,6 @@ mod tests {
         let gate = Gate::new(true);
         gate.wait_for(zid(1), Some(gate.ticket()));
         gate.close();
-        assert!(passes(&gate).await, "nobody waits, nothing is kept");
+        assert!(passes(&gate).await, "closed, so nothing is kept");
     }
 }

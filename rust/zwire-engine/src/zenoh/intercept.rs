@@ -1,4 +1,4 @@
-//! Where the policy of a node meets its links.
+//! Applies the access policy of a node to its links.
 
 use crate::{
     rt::clock,
@@ -11,12 +11,13 @@ use zwire_proto::zenoh::{
     wire::NetworkMessage,
 };
 
-/// The interceptor of a link; `None` where the policy is not about it, which costs a message nothing.
+/// Interceptor of a link; `None` if the policy does not concern the link, so that messages cost nothing
+/// extra.
 #[derive(Debug, Default)]
 pub(crate) struct Guard(Option<Box<Mutex<Interceptor>>>);
 
 impl Guard {
-    /// That of the link to a node, or to the members of a group.
+    /// Interceptor for the link to a node, or to the members of a group.
     pub(crate) fn of(policy: &Policy, link: &Link, zid: Option<ZenohId>) -> Self {
         if policy.is_empty() {
             return Self::default();
@@ -32,7 +33,7 @@ impl Guard {
         Self(Interceptor::new(policy, &facts).map(|machine| Box::new(Mutex::new(machine))))
     }
 
-    /// Leaves the messages that are taken. `link` gets what those who sent the others wait for.
+    /// Removes refused messages from the list. Replies that their senders wait for are sent on `link`.
     pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>, link: &Link) {
         let Some(machine) = &self.0 else { return };
         let now = clock::now();
@@ -55,7 +56,7 @@ impl Guard {
         }
     }
 
-    /// What becomes of a message for the other end.
+    /// Decides what happens to an outgoing message.
     #[inline]
     pub(crate) fn egress(&self, message: &NetworkMessage, reliability: Reliability) -> Egress {
         match &self.0 {

@@ -1,8 +1,8 @@
-//! Multicast groups: turns the machine of `zwire_proto::zenoh::group` over its sockets
+//! Multicast groups: drives the machine of `zwire_proto::zenoh::group` over its sockets
 //! (`zenoh-behaviour` 2.13).
 //!
-//! To the node a group is one face that everything goes to, and one face per member that things come
-//! from. The first has a [`Link`] like any other, whose machine says JOIN in place of keep-alives.
+//! To the node a group is one face for everything that is sent, and one face per member for what is
+//! received. The first has a [`Link`] like any other; its machine sends JOIN in place of keep-alives.
 
 use crate::{
     config::{NodeConfig, Target},
@@ -37,16 +37,17 @@ use zwire_proto::{
     },
 };
 
-/// What is read into at once: eight of the largest datagrams of the group.
+/// Size of the receive buffer: eight of the largest datagrams of the group.
 const READ_BYTES: usize = 512 * 1024;
 
-/// Most datagrams between two looks at the clock and at the other tasks of the thread.
+/// Most datagrams that are read before the clock is read again and other tasks of the thread may run.
 const MAX_AT_ONCE: usize = 64;
 
 /// Messages that are delivered together.
 const AT_ONCE: usize = 128;
 
-/// The endpoints of a configuration that are groups. Listening and connecting are the same there.
+/// Endpoints of a configuration that are multicast groups. Listening and connecting are the same for
+/// them.
 pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
     let mut found: Vec<(SocketAddr, Target)> = Vec::new();
     for target in config.listen.targets.iter().chain(config.connect.targets()) {
@@ -61,10 +62,10 @@ pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
     found
 }
 
-/// Takes part in all groups of the configuration.
+/// Joins all groups of the configuration.
 ///
 /// # Errors
-/// A group cannot be joined, and its rules say that this matters.
+/// A group cannot be joined, and the configuration makes that fatal.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     for (group, target) in targets(&shared.config) {
         let joined = {
@@ -77,7 +78,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
             if target.rules.exit_on_failure {
                 return Err(error);
             }
-            tracing::warn!(%error, "going on without this group");
+            tracing::warn!(%error, "continuing without this group");
         }
     }
     Ok(())
@@ -109,7 +110,7 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     let policy = driver::link_policy(&shared.config);
     let link =
         Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None, shared.progress.clone())?;
-    // Whoever is in the group hears the same.
+    // One guard for sending: all members of the group receive the same messages.
     link.set_guard(Guard::of(&shared.config.intercept, &link, None));
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
     let mut effects = Effects::default();
@@ -123,7 +124,7 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
         }
     });
     let Some(face) = face else { return Err(io::Error::other("clients take no part in groups")) };
-    // The first JOIN.
+    // Sends the first JOIN.
     link.flush();
     let ears = Ears {
         shared: Arc::downgrade(shared),
@@ -140,15 +141,15 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     Ok(())
 }
 
-/// One of those who are heard.
+/// A member from which datagrams are received.
 struct Member {
     face: FaceId,
     info: Arc<LinkInfo>,
-    /// What is taken of what it says.
+    /// Interceptor of the messages that it sends.
     guard: Guard,
 }
 
-/// What hears a group.
+/// Receiving side of a group.
 struct Ears {
     shared: Weak<Shared>,
     locator: String,
@@ -186,7 +187,7 @@ impl Ears {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
         loop {
-            // Whose the messages are that wait to be delivered.
+            // Sender of the messages that wait to be delivered.
             let mut speaker = None;
             for _ in 0..MAX_AT_ONCE {
                 if buf.capacity() - buf.len() < READ_BYTES / 8 {
@@ -205,7 +206,7 @@ impl Ears {
                 link.stats.rx_bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
                 let (now, before) = (clock::now(), messages.len());
                 let heard = self.rx.handle_datagram(now, from, buf.split().freeze(), &mut messages);
-                // What a member has said before stands before what becomes of it.
+                // Messages that a member sent earlier are delivered before it is removed or replaced.
                 let member = heard.map(|heard| heard.member);
                 if before > 0 && speaker != member {
                     let new = messages.split_off(before);
@@ -255,11 +256,12 @@ impl Ears {
             Some(Member { face, info, guard }) => {
                 guard.admit(messages, &self.link);
                 if let Err(reason) = shared.deliver(*face, messages, effects) {
-                    // There is no connection to close; what it says further is heard.
+                    // A group has no connection to close; further messages of the member are still
+                    // received.
                     tracing::warn!(
                         peer = info.src,
                         ?reason,
-                        "a member of a multicast group has said more than it may: the rest was dropped"
+                        "a member of a multicast group exceeded a limit of its role: its remaining messages were dropped"
                     );
                 }
             }
@@ -275,7 +277,7 @@ impl Ears {
         Some(())
     }
 
-    /// Who has come and gone.
+    /// Handles members that joined or left.
     fn changes(&mut self, now: Now) -> Option<()> {
         while let Some(event) = self.rx.poll_event() {
             let shared = self.shared.upgrade()?;
@@ -327,7 +329,7 @@ impl Ears {
     }
 }
 
-/// Whether a client has an endpoint that it can do nothing with.
+/// Fails if a client is configured with a multicast endpoint.
 pub(crate) fn check(config: &NodeConfig) -> Result<(), Error> {
     match targets(config).into_iter().next() {
         Some((_, target)) if config.mode == WhatAmI::Client => Err(Error::Connect {

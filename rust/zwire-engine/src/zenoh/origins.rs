@@ -1,12 +1,12 @@
-//! Where samples come from: the links of a session by number.
+//! Origins of samples: links of a session by number.
 
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Links that are remembered. What waits in queues may have come by one that is gone.
+/// Most links that are remembered. Samples waiting in queues may have come by a link that is gone.
 const MAX_LINKS: usize = 4096;
 
-/// The other ends of links, as locators. A number is not used again as long as it is remembered.
+/// Remote ends of links, as locators. A number is not reused as long as it is remembered.
 #[derive(Debug, Default)]
 pub struct Origins(Mutex<VecDeque<(u32, Arc<str>)>>);
 
@@ -19,10 +19,11 @@ impl Origins {
         links.push_back((number, locator.into()));
     }
 
-    /// The other end of the link with this number; see [`Sample::link`](zwire_proto::zenoh::session::Sample).
+    /// Remote end of the link with this number; see
+    /// [`Sample::link`](zwire_proto::zenoh::session::Sample).
     #[must_use]
     pub fn locator(&self, number: u32) -> Option<Arc<str>> {
-        // Nearly always one of the newest.
+        // Searched from the end: nearly always it is one of the newest.
         self.0.lock().iter().rev().find(|(known, _)| *known == number).map(|(_, locator)| locator.clone())
     }
 }

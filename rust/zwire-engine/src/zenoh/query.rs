@@ -1,4 +1,4 @@
-//! [`Query`]: a question that this session has to answer.
+//! [`Query`]: a query that this session has to answer.
 
 use crate::{
     error::Error,
@@ -22,31 +22,31 @@ use zwire_proto::{
     },
 };
 
-/// What is asked.
+/// Content of a query.
 #[derive(Clone, Debug)]
 pub struct InboundQuery {
-    /// For replies.
+    /// Id that replies refer to.
     pub(crate) id: QueryId,
-    /// What is asked for.
+    /// Key expression that is asked for.
     pub key: KeyExpr,
-    /// What stands behind the `?` of the selector.
+    /// Parameters: the part of the selector after the `?`.
     pub parameters: Text,
-    /// The value that came with it.
+    /// Value that came with the query.
     pub body: Option<QueryBody>,
-    /// Bytes of the user.
+    /// Attachment of the user.
     pub attachment: Option<Bytes>,
-    /// Who asks.
+    /// Entity that asks.
     pub source_info: Option<SourceInfo>,
-    /// That of the request; replies copy it.
+    /// QoS of the request; replies copy it.
     pub qos: Qos,
-    /// Whether replies on other keys are welcome.
+    /// Whether replies on other keys are accepted.
     pub accept_any_key: bool,
-    /// When it passed where, if its sender wants to know.
+    /// Time stamps of its way, if its sender asked for them.
     pub stamps: Option<Box<Stamps>>,
 }
 
-/// A question that this session has to answer. Dropping it ends the answer: the asker gets the
-/// RESPONSE_FINAL that it waits for, whatever happened to the one who was to answer.
+/// A query that this session has to answer. Dropping it finishes the answer: the asker gets the
+/// RESPONSE_FINAL that it waits for even if the handler has failed.
 pub struct Query {
     shared: Weak<Shared>,
     query: InboundQuery,
@@ -58,7 +58,7 @@ impl Query {
         Self { shared, query, finished: AtomicBool::new(false) }
     }
 
-    /// Sends one answer.
+    /// Sends one reply.
     ///
     /// # Errors
     /// The session is closed or of another process, the query is finished, or the key does not fit.
@@ -73,7 +73,7 @@ impl Query {
         shared.wait_blocking(&mut effects, interrupted)
     }
 
-    /// The time by the clock of the session that has to answer.
+    /// Timestamp by the clock of the session that has to answer.
     ///
     /// # Errors
     /// The session is closed or of another process.
@@ -83,7 +83,7 @@ impl Query {
         Ok(shared.core.lock().api.new_timestamp(clock::now()))
     }
 
-    /// Ends the answer. Idempotent.
+    /// Finishes the answer. Idempotent.
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::AcqRel)
             && let Some(shared) = self.shared.upgrade()

@@ -1,24 +1,24 @@
-//! [`Pool`]: how much memory all links of a node together hold for messages that are not whole yet.
+//! [`Pool`]: bounds the memory that all links of a node together use for incomplete messages.
 //!
-//! Each link has a bound of its own, which a single large message may need. Many links that all go up to
-//! theirs would still add up to more than the machine has, and a router does not choose who connects.
+//! Each link has a bound of its own, which a single large message may need. Many links at their bounds
+//! would still exceed the memory of the machine, and a router does not choose which nodes connect.
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// From here on links that hold something have to share, and at twice as much it ends: four of the largest
-/// messages that a link of a router may collect.
+/// From this total on the links share what is left, and at twice this total reassembly stops: four of the
+/// largest messages that a link of a router may collect.
 const PLENTY: usize = 1 << 30;
 
-/// What the links of a node hold.
+/// Bytes of incomplete messages of the links of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     used: AtomicUsize,
-    /// How many links hold something.
+    /// Number of links that hold any.
     holders: AtomicUsize,
 }
 
-/// The part of one link; given back when it goes.
+/// Share of one link; released when it is dropped.
 pub(crate) struct Share {
     pool: Arc<Pool>,
     mine: usize,
@@ -29,10 +29,11 @@ impl Share {
         Self { pool, mine: 0 }
     }
 
-    /// The link now holds so much; the answer is what it may hold from here on, `most` in good times.
+    /// Records that the link now holds `holds` bytes; returns its bound from here on, `most` while there
+    /// is plenty.
     pub(crate) fn update(&mut self, holds: usize, most: usize) -> usize {
         if holds != self.mine {
-            // Wrapping: what comes off was put on before.
+            // Wrapping addition of a difference: the bytes that are subtracted were added before.
             self.pool.used.fetch_add(holds.wrapping_sub(self.mine), Relaxed);
             match (self.mine, holds) {
                 (0, _) => {
@@ -49,11 +50,12 @@ impl Share {
         if used <= PLENTY {
             return most;
         }
-        // Nothing more for anybody, whatever is lost by it: memory is lost for all of us.
+        // The pool is exhausted: every link loses its incomplete messages rather than the process its
+        // memory.
         if used >= 2 * PLENTY {
             return 0;
         }
-        // Whoever holds nothing yet counts as one more.
+        // A link that holds nothing yet counts as one more.
         let holders = self.pool.holders.load(Relaxed) + usize::from(self.mine == 0);
         most.min(PLENTY / holders.max(1))
     }
@@ -83,7 +85,7 @@ mod tests {
     fn many_links_share_and_a_late_one_gets_its_part() {
         let pool = Arc::new(Pool::default());
         let mut greedy: Vec<Share> = (0..10).map(|_| Share::new(pool.clone())).collect();
-        // Each takes what it may, again and again.
+        // Each takes up to its bound, repeatedly.
         for _ in 0..4 {
             for share in &mut greedy {
                 let may = share.update(share.mine, 256 * MIB);
@@ -101,7 +103,7 @@ mod tests {
         }
         assert!(pool.used.load(Relaxed) <= 2 * PLENTY + 256 * MIB, "{}", pool.used.load(Relaxed));
         drop(crowd);
-        // Those who hold too much are told so at their next fragment.
+        // A link that holds too much learns so at its next fragment.
         let holds = greedy[0].mine;
         assert!(greedy[0].update(holds, 256 * MIB) < holds);
         drop(greedy);

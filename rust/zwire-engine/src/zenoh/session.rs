@@ -1,4 +1,4 @@
-//! [`Session`]: what the binding holds; every method may be called from any thread.
+//! [`Session`]: the handle that language bindings hold; every method may be called from any thread.
 
 use crate::{
     config::{self, Budget, Config, Destination, NodeConfig, PublicationQos},
@@ -45,43 +45,44 @@ use zwire_proto::{
     },
 };
 
-/// How long [`Session::close`] waits for what is queued. A peer that takes nothing in that time is left.
+/// Time for which [`Session::close`] waits for queued messages. Data that a peer does not take in that time is
+/// discarded.
 pub const LINGER: Duration = Duration::from_secs(2);
 
 /// Most replies of one get that wait for their consumer.
 const REPLY_MESSAGES: usize = 65_536;
 
-/// How a subscriber, queryable or listener wants its items.
+/// Queue of a subscriber, queryable or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handler {
     /// The configured default.
     Default,
-    /// A queue of that many items; when it is full the link waits, up to the configured deadline.
+    /// A queue of that many items; when it is full the receive loop waits, up to the configured deadline.
     Fifo(usize),
-    /// A queue of the newest that many items; that it forgets the others is what it is for.
+    /// A queue of the newest items, at most this many; older ones are dropped silently.
     Ring(usize),
-    /// A queue of that many items, and what becomes of those that do not fit.
+    /// A queue of at most this many items, with a policy for items that do not fit.
     Channel(usize, Full),
 }
 
-/// What becomes of an item that does not fit in a [`Handler::Channel`].
+/// Policy for an item that does not fit into a [`Handler::Channel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The sender waits, up to this deadline or the configured one; then the newest are dropped.
+    /// The sender waits, up to this deadline or the configured one; then the newest items are dropped.
     Block(Option<Duration>),
-    /// It is dropped.
+    /// The item is dropped.
     DropNewest,
     /// The oldest is dropped.
     DropOldest,
-    /// It takes the place of the one with its key, else the oldest is dropped.
+    /// The item replaces a waiting one with its key; if there is none, the oldest is dropped.
     Latest,
 }
 
 /// An open session. Clones are the same session; it closes when the last one is dropped.
 #[derive(Clone)]
 pub struct Session {
-    /// Closes the session when the last handle goes; tasks never hold it. It stands first, so that
-    /// it is dropped while the rest is still there.
+    /// Closes the session when the last handle is dropped; tasks never hold it. First field, so that it
+    /// is dropped while the others still exist.
     #[allow(dead_code, reason = "held for its drop")]
     owner: Arc<Owner>,
     shared: Arc<Shared>,
@@ -101,7 +102,7 @@ impl Session {
     /// Opens a session: connects a client, binds the listeners of a router or peer.
     ///
     /// # Errors
-    /// What the configuration, the network or the peer refuses. `interrupted` is asked regularly.
+    /// A failure of the configuration, the network or the peer. `interrupted` is called regularly.
     pub fn open(config: &Config, interrupted: &mut dyn FnMut() -> bool) -> Result<Self, Error> {
         for key in config.ignored() {
             tracing::warn!(key, "this key of the configuration has no effect");
@@ -146,7 +147,7 @@ impl Session {
                 Ok(link) => Some(link),
                 Err(error) if shared.config.connect.rules.exit_on_failure => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, "not connected: going on, and trying again");
+                    tracing::warn!(%error, "not connected: continuing, and trying again");
                     None
                 }
             };
@@ -167,7 +168,7 @@ impl Session {
         multicast::start(shared)?;
         for target in shared.config.listen.targets.iter().filter(|target| group_of(target).is_none()) {
             let rules = target.rules;
-            // Whoever can go on without it does, and goes on trying.
+            // An optional listener is tried once here, and retried in the background.
             let now = if rules.exit_on_failure { rules.budget } else { Budget::Once };
             let bound =
                 {
@@ -181,13 +182,13 @@ impl Session {
                 if rules.exit_on_failure {
                     return Err(error);
                 }
-                tracing::warn!(%error, "not listening: going on without");
+                tracing::warn!(%error, "not listening: continuing without this endpoint");
                 if rules.budget != Budget::Once {
                     let (weak, target) = (weak.clone(), target.clone());
                     let task = async move {
                         tokio::time::sleep(rules.retry.delay(0)).await;
                         if let Err(reason) = driver::listen(&weak, &target, rules.budget).await {
-                            tracing::warn!(endpoint = %target.endpoint, %reason, "given up listening");
+                            tracing::warn!(endpoint = %target.endpoint, %reason, "listening failed for good: no further attempt is made");
                         }
                     };
                     shared.adopt([shared.runtime.spawn(task).abort_handle()]);
@@ -210,13 +211,13 @@ impl Session {
         let gate = shared.clone();
         let opened = wait_for(&shared.runtime, interrupted, async move {
             for first in needed {
-                // The task is gone when the session closes meanwhile.
+                // The sender is dropped if the session closes meanwhile.
                 if let Ok(Err(failures)) = first.await {
                     return Err(connector::error_of(failures));
                 }
             }
             if expects {
-                // Going on without the slow ones is what the delay is for.
+                // Nodes that need longer than the delay are not waited for.
                 let _ = tokio::time::timeout(delay, gate.gate.passed()).await;
             }
             Ok(())
@@ -225,12 +226,12 @@ impl Session {
         opened
     }
 
-    /// Looks for others and answers them, from now on. Whether others may be found that way.
+    /// Starts scouting and answering scouts. Returns whether scouting may find nodes to connect to.
     fn discover(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<bool, Error> {
         let shared = self.shared.clone();
         let weak = Arc::downgrade(&shared);
         let client = shared.config.mode == WhatAmI::Client;
-        // Sockets are opened in the runtime.
+        // Sockets have to be opened within the runtime.
         wait_for(&shared.runtime.clone(), interrupted, async move {
             let station = scouting::scouting_config(&shared)
                 .map(|config| (config.what, Station::new(&shared.config.scouting.multicast, config)));
@@ -256,7 +257,7 @@ impl Session {
     }
 
     pub(crate) fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
-        // Declarations are few and travel on Control: they never wait.
+        // Declarations are few and use priority Control: they never wait for room.
         self.command(&mut || false, |core, now, effects| {
             effects.told = true;
             f(core, now)
@@ -267,13 +268,13 @@ impl Session {
         &self.shared
     }
 
-    /// The entry of `qos/publication` for a key: the first that includes it.
+    /// The entry of `qos/publication` for a key: the first one that includes it.
     fn publication_rule(&self, key: &KeyExpr) -> Option<&PublicationQos> {
         let rules = &self.shared.config.publication_qos;
         rules.iter().find(|rule| rule.key_exprs.iter().any(|known| known.includes(key)))
     }
 
-    /// What `qos/publication` says of a publication on `key` takes the place of what was asked for.
+    /// Replaces the QoS of a publication on `key` by that of `qos/publication`, if an entry applies.
     pub(crate) fn overwrite(&self, key: &KeyExpr, qos: &mut Qos, how: (&mut Reliability, &mut Locality)) {
         let Some(rule) = self.publication_rule(key) else { return };
         *qos = overwritten(*qos, rule);
@@ -289,7 +290,7 @@ impl Session {
         bounds(&self.shared.config.zwire.handler, handler)
     }
 
-    /// The queue of a subscriber or queryable.
+    /// Makes the queue of a subscriber or queryable.
     pub(crate) fn queue<T: Weigh>(&self, what: &str, key: &KeyExpr, handler: Handler) -> Arc<Queue<T>> {
         let bounds = self.bounds(handler);
         match handler {
@@ -298,7 +299,7 @@ impl Session {
         }
     }
 
-    /// Declares a subscriber; its samples come in the queue.
+    /// Declares a subscriber; its samples arrive in the queue returned.
     ///
     /// # Errors
     /// See [`Error`].
@@ -317,7 +318,7 @@ impl Session {
         })
     }
 
-    /// Declares a subscriber to tokens; their coming and going is in the queue.
+    /// Declares a liveliness subscriber; the queue returned receives tokens that appear and disappear.
     ///
     /// # Errors
     /// See [`Error`].
@@ -336,7 +337,7 @@ impl Session {
         })
     }
 
-    /// Declares a queryable; its queries come in the queue.
+    /// Declares a queryable; its queries arrive in the queue returned.
     ///
     /// # Errors
     /// See [`Error`].
@@ -381,7 +382,7 @@ impl Session {
         self.declare(|core, now| Ok(core.api.declare_token(now, key)?))
     }
 
-    /// Gives a key expression a number on the link.
+    /// Declares a key expression: the link then carries a number in its place.
     ///
     /// # Errors
     /// See [`Error`].
@@ -389,7 +390,7 @@ impl Session {
         self.declare(|core, now| Ok(core.api.declare_keyexpr(now, key)?))
     }
 
-    /// Takes back any declaration and ends its queue.
+    /// Undeclares any entity and closes its queue.
     ///
     /// # Errors
     /// See [`Error`].
@@ -404,7 +405,7 @@ impl Session {
         })
     }
 
-    /// Publishes or deletes. Waits where congestion control says so.
+    /// Publishes or deletes. Waits if congestion control demands it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -437,25 +438,27 @@ impl Session {
         })
     }
 
-    /// Publishes many, so many at a time under one lock that each costs little. `fill` makes the next one
-    /// out of what is left of the one before, every field of it and its key, which stays until `fill`
-    /// changes it; without a key it all ends. `each` hears where it went. Waits as [`Self::put`] does.
+    /// Publishes a batch, many messages under one lock, so that each costs little. `fill` makes the next
+    /// message out of the previous one: it must set every field, while the key stays until `fill` changes
+    /// it; `None` as key ends the batch. `each` receives the outcome of each message. Waits as
+    /// [`Self::put`] does.
     ///
     /// # Errors
-    /// The first that is refused ends the batch; see [`Error`].
+    /// The first refused message ends the batch; see [`Error`].
     pub fn put_many(
         &self,
         mut fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody),
         mut each: impl FnMut(Published),
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        /// So many that lock and clock cost little per message, so few that others get their turn.
+        /// Enough messages that lock and clock cost little for each, few enough that other threads get
+        /// the lock.
         const AT_ONCE: usize = 256;
         let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
         let mut key = None;
         let mut next = |key: &mut Option<KeyExpr>, message: &mut NetworkMessage| match message {
             NetworkMessage::Push(push) => fill(key, &mut push.qos, &mut push.body),
-            // It stays what it is.
+            // Not reached: the message stays a `Push`.
             _ => *key = None,
         };
         next(&mut key, &mut message);
@@ -485,7 +488,7 @@ impl Session {
         Ok(())
     }
 
-    /// Asks queryables.
+    /// Sends a query to queryables.
     ///
     /// # Errors
     /// See [`Error`].
@@ -503,7 +506,7 @@ impl Session {
         })
     }
 
-    /// Asks for tokens.
+    /// Queries liveliness tokens.
     ///
     /// # Errors
     /// See [`Error`].
@@ -529,7 +532,7 @@ impl Session {
         Replies { queue: Queue::new(bounds), done: Arc::new(OnceLock::new()) }
     }
 
-    /// Ends a get early.
+    /// Cancels a get.
     ///
     /// # Errors
     /// See [`Error`].
@@ -540,7 +543,7 @@ impl Session {
         })
     }
 
-    /// Whether a publisher or querier has a counterpart.
+    /// Whether a publisher has matching subscribers, or a querier matching queryables.
     ///
     /// # Errors
     /// See [`Error`].
@@ -549,10 +552,10 @@ impl Session {
         self.shared.core.lock().api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })
     }
 
-    /// Waits until all neighbours have taken what was sent to them: declarations, or everything.
+    /// Waits until all neighbours have processed the declarations, or everything, sent to them.
     ///
-    /// A client without a link waits for one; a neighbour that comes while this waits is not waited for.
-    /// A router has no neighbour to wait for: its own tables are what its clients and peers rely on.
+    /// A client without a link waits for one; neighbours that connect during the wait are not waited for.
+    /// A router waits for no neighbour: its clients and peers rely on its own tables.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::LinkLost`] if publications may be lost with the link; see [`Error`].
@@ -567,7 +570,7 @@ impl Session {
         end.unwrap_or_else(|missed| Err(missed_error(missed, "the answer of the neighbours", timeout)))
     }
 
-    /// Begins what [`Self::barrier`] waits for.
+    /// Starts the operation that [`Self::barrier`] waits for.
     ///
     /// # Errors
     /// See [`Error`].
@@ -582,8 +585,8 @@ impl Session {
 
     /// Waits until at least `n` subscribers are known for a publisher, or queryables for a querier.
     ///
-    /// The declarations of this session and of each neighbour count one by one, but a client knows the
-    /// world by one link, and is told of each key expression once.
+    /// Declarations of this session and of each neighbour count one by one; a client has a single link,
+    /// over which each key expression is announced once.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; see [`Error`].
@@ -599,7 +602,7 @@ impl Session {
         found.unwrap_or_else(|missed| Err(missed_error(missed, "the match", timeout)))
     }
 
-    /// Begins what [`Self::wait_matching`] waits for.
+    /// Starts the operation that [`Self::wait_matching`] waits for.
     ///
     /// # Errors
     /// See [`Error`].
@@ -608,7 +611,8 @@ impl Session {
         Ok(MatchingWait::new(self.shared.clone(), id, n))
     }
 
-    /// Changes of [`Self::matching`] come in the queue, the first at once if there is a counterpart already.
+    /// Registers a listener: changes of [`Self::matching`] arrive in the queue returned, the first at
+    /// once if there is a counterpart already.
     ///
     /// # Errors
     /// See [`Error`].
@@ -627,7 +631,7 @@ impl Session {
 
     /// Ends a listener made by [`Self::matching_listener`].
     pub fn forget_matching_listener(&self, id: EntityId, queue: &Arc<Queue<bool>>) {
-        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        // A forked child inherits locks in an undefined state, and has nothing to end.
         if !self.shared.birth.is_here() {
             return;
         }
@@ -637,7 +641,8 @@ impl Session {
         queue.close();
     }
 
-    /// Nodes that connect and disconnect come in the queue; with `history` those that are connected, first.
+    /// Registers a listener for nodes that connect and disconnect; with `history` it receives the
+    /// connected ones first.
     ///
     /// # Errors
     /// See [`Error`].
@@ -650,7 +655,7 @@ impl Session {
         self.declare(|core, _| Ok((core.connectivity.listen_transports(queue.clone(), history), queue)))
     }
 
-    /// As [`Self::listen_transports`], link by link.
+    /// As [`Self::listen_transports`], for each link.
     ///
     /// # Errors
     /// See [`Error`].
@@ -665,13 +670,13 @@ impl Session {
 
     /// Ends a listener made by [`Self::listen_transports`] or [`Self::listen_links`].
     pub fn forget_listener(&self, id: u64) {
-        // A forked child inherits locks in whatever state they were, and has nothing to end.
+        // A forked child inherits locks in an undefined state, and has nothing to end.
         if self.shared.birth.is_here() {
             self.shared.core.lock().connectivity.forget(id);
         }
     }
 
-    /// A timestamp that is later than all before it.
+    /// Makes a timestamp that is later than all before it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -680,7 +685,7 @@ impl Session {
         Ok(self.shared.core.lock().api.new_timestamp(clock::now()))
     }
 
-    /// Sets who makes the stamps of messages that want some, instead of the clock.
+    /// Sets the source of the time stamps in messages that ask for them, in place of the clock.
     pub fn set_stamper(&self, stamper: Stamper) {
         self.shared.core.lock().api.set_stamper(stamper);
     }
@@ -691,19 +696,19 @@ impl Session {
         self.shared.zid
     }
 
-    /// The configuration it was opened with.
+    /// The configuration that the session was opened with.
     #[must_use]
     pub fn config(&self) -> &NodeConfig {
         &self.shared.config
     }
 
-    /// The other ends of links, by the numbers that samples have.
+    /// Remote ends of links, by the numbers that samples carry.
     #[must_use]
     pub fn origins(&self) -> Arc<Origins> {
         self.shared.core.lock().origins.clone()
     }
 
-    /// Where this node really listens, as locators: with the ports that the system chose.
+    /// Addresses that this node listens on, as locators with the ports that the system chose.
     #[must_use]
     pub fn listening(&self) -> Vec<String> {
         self.shared.listening.lock().iter().map(|listening| listening.locator.clone()).collect()
@@ -716,7 +721,7 @@ impl Session {
             return Vec::new();
         }
         let mut links = self.shared.core.lock().links();
-        // Its members are with whom there is a session.
+        // Members of a group are sessions; its link is not.
         links.retain(|link| !link.is_group());
         links
     }
@@ -727,19 +732,19 @@ impl Session {
         if self.is_closed() { Vec::new() } else { self.shared.core.lock().connectivity.links().to_vec() }
     }
 
-    /// Counters by name, for people and for monitoring.
+    /// Counters by name.
     #[must_use]
     pub fn stats(&self) -> BTreeMap<String, u64> {
         crate::zenoh::stats::collect(&self.shared.core.lock())
     }
 
-    /// As [`Self::stats`], with links, consumers and the rate of drops.
+    /// As [`Self::stats`], plus links, consumers and the rate of drops.
     #[must_use]
     pub fn report(&self) -> Report {
         crate::zenoh::stats::report(&mut self.shared.core.lock())
     }
 
-    /// Says goodbye, waits a little for what is queued, and ends every queue. Idempotent.
+    /// Closes all links, waits up to [`LINGER`] for queued messages, and ends every queue. Idempotent.
     ///
     /// # Errors
     /// The session belongs to another process.
@@ -747,8 +752,8 @@ impl Session {
         self.close_within(LINGER, &mut || false)
     }
 
-    /// As [`Self::close`], waiting at most so long, or until `interrupted` says so. The session is closed in
-    /// any case.
+    /// As [`Self::close`], but waits at most for `linger`, or until `interrupted` returns true. The
+    /// session is closed in any case.
     ///
     /// # Errors
     /// The session belongs to another process.
@@ -764,10 +769,10 @@ impl Session {
         self.shared.is_closed()
     }
 
-    /// The process that opened the session.
+    /// Identity of the process that opened the session.
     ///
-    /// What only looks ([`Self::links`], [`Self::stats`], [`Self::listening`]) takes a lock that may have
-    /// been held at the time of a fork, so it asks this first.
+    /// Read-only methods ([`Self::links`], [`Self::stats`], [`Self::listening`]) take a lock that may
+    /// have been held at the time of a fork, so bindings check this first.
     #[must_use]
     pub fn birth(&self) -> runtime::Birth {
         self.shared.birth
@@ -781,7 +786,7 @@ impl Session {
         self.shared.check()
     }
 
-    /// Whether the lane that a message of that priority takes is full somewhere.
+    /// Whether the lane of that priority is full on any link.
     #[must_use]
     pub fn is_congested(&self, priority: Priority) -> bool {
         self.links().iter().any(|link| link.is_congested(priority))
@@ -795,7 +800,7 @@ fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -
     }
 }
 
-/// The bounds of the queue behind a handler.
+/// Bounds of the queue behind a handler.
 pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
     let wait = Overflow::Wait { deadline: defaults.block_deadline };
     let (messages, overflow) = match handler {
@@ -816,7 +821,7 @@ pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
     Bounds { messages, bytes: defaults.capacity_bytes, overflow }
 }
 
-/// QoS as a rule of `qos/publication` wants it.
+/// QoS with the changes of an entry of `qos/publication`.
 fn overwritten(qos: Qos, rule: &PublicationQos) -> Qos {
     Qos::new(
         rule.priority.unwrap_or(qos.priority()),
@@ -833,7 +838,7 @@ const fn locality(destination: Destination) -> Locality {
     }
 }
 
-/// Runs a future on the runtime and waits for it, asking `interrupted` meanwhile.
+/// Runs a future on the runtime and waits for it, calling `interrupted` meanwhile.
 fn wait_for<T: Send + 'static>(
     runtime: &Handle,
     interrupted: &mut dyn FnMut() -> bool,
@@ -841,7 +846,7 @@ fn wait_for<T: Send + 'static>(
 ) -> Result<T, Error> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let task = runtime.spawn(async move {
-        // The receiver is gone when the wait was interrupted.
+        // The receiver is gone if the wait was interrupted.
         let _ = sender.send(future.await);
     });
     loop {

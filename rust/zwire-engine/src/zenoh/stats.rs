@@ -1,4 +1,5 @@
-//! What is counted: by name, by link, by consumer. Nothing here is touched by a message on its way.
+//! Statistics: by name, by link, by consumer. They are collected on demand; messages only touch the
+//! counters of their link and queue.
 
 use crate::{
     rt::{clock, queue::QueueStats},
@@ -73,13 +74,13 @@ pub(crate) fn collect(core: &Core) -> BTreeMap<String, u64> {
     out
 }
 
-/// What may fall again.
+/// Counters that may fall again.
 pub(crate) const GAUGES: [&str; 3] = ["links", "gets.open", "queries.open"];
 
 /// The sum of [`LOSSES`].
 const DROPS: &str = "drops";
 
-/// What counts messages that somebody has sent and that did not arrive where they could have.
+/// Counters of messages that were sent but did not arrive although they could have.
 const LOSSES: [&str; 6] = [
     "link.tx_dropped",
     "handler.dropped",
@@ -89,7 +90,7 @@ const LOSSES: [&str; 6] = [
     "session.dropped.out_link_lost",
 ];
 
-/// Counters of links, of those that are gone or of all.
+/// Summed counters of links.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkTotals {
     tx_bytes: u64,
@@ -113,7 +114,7 @@ impl LinkTotals {
     }
 }
 
-/// What was counted by links and queues that are there no more, so that no sum falls.
+/// Counters of links and queues that no longer exist, kept so that no sum falls.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     links: LinkTotals,
@@ -125,16 +126,16 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// A link is there no more.
+    /// Adds the counters of a link that ended.
     pub(crate) fn link(&mut self, link: &Link) {
         self.links.add(link);
     }
 }
 
-/// How fast something rises, from looks at it.
+/// Rate of a counter, computed from readings.
 #[derive(Debug)]
 struct Rate {
-    /// When, and how much; the oldest first.
+    /// Readings with their times, the oldest first.
     seen: VecDeque<(Duration, u64)>,
 }
 
@@ -145,12 +146,12 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// Over so much time, if somebody looks often enough; else since the look before.
+    /// Period of the mean if readings are frequent enough; else it begins at the reading before.
     const WINDOW: Duration = Duration::from_secs(10);
-    /// Looks that are nearer are one.
+    /// Least distance between two readings that are stored.
     const STEP: Duration = Duration::from_secs(1);
 
-    /// Per second, and over how many seconds.
+    /// Rate per second, and the number of seconds over which it is the mean.
     fn look(&mut self, now: Duration, total: u64) -> (f64, f64) {
         while self.seen.get(1).is_some_and(|(at, _)| *at + Self::WINDOW <= now) {
             self.seen.pop_front();
@@ -166,49 +167,49 @@ impl Rate {
     }
 }
 
-/// What takes items out of a queue.
+/// Kind of the entity that takes items out of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsumerKind {
     /// A subscriber.
     Subscriber,
-    /// A subscriber of tokens.
+    /// A liveliness subscriber.
     Liveliness,
     /// A queryable.
     Queryable,
 }
 
-/// Everything that is counted.
+/// All statistics of a session.
 #[derive(Debug)]
 pub struct Report {
     /// Counters and gauges by name.
     pub counters: BTreeMap<String, u64>,
-    /// Drops in a second.
+    /// Drops per second.
     pub drop_rate: f64,
-    /// For how many seconds that is the mean.
+    /// Number of seconds over which that is the mean.
     pub drop_rate_seconds: f64,
-    /// Each link that is there.
+    /// Links that are up.
     pub links: Vec<LinkReport>,
-    /// Each queue that somebody takes from, in the order of its declaration.
+    /// Queues with a consumer, in the order of their declaration.
     pub consumers: Vec<(ConsumerKind, KeyExpr, QueueStats)>,
 }
 
-/// One link.
+/// Statistics of one link.
 #[derive(Debug)]
 pub struct LinkReport {
-    /// Who is at the other end; nobody at that of a multicast group.
+    /// Node at the other end; `None` for a multicast group.
     pub zid: Option<ZenohId>,
-    /// Its role.
+    /// Role of that node.
     pub whatami: Option<WhatAmI>,
-    /// Our end, as a locator.
+    /// Local end, as a locator.
     pub src: String,
-    /// The other end, as a locator.
+    /// Remote end, as a locator.
     pub dst: String,
-    /// For how long it has been there.
+    /// Time since the link came up.
     pub age: Duration,
     /// Bytes written, network messages queued, write calls, messages dropped, bytes read, network messages
     /// received.
     pub counters: [(&'static str, u64); 6],
-    /// Its lanes, by falling priority; one where priorities are not told apart.
+    /// Lanes by falling priority; a single one if the link has no priorities.
     pub lanes: Vec<LaneReport>,
 }
 
@@ -264,9 +265,9 @@ mod tests {
         assert_eq!(rate.look(at(100), 0), (0.0, 0.0));
         assert_eq!(rate.look(at(102), 10), (5.0, 2.0));
         assert_eq!(rate.look(at(104), 10), (2.5, 4.0));
-        // The look of 102 is the last that is at least ten seconds old.
+        // The reading of 102 is the last that is at least ten seconds old.
         assert_eq!(rate.look(at(113), 10), (0.0, 11.0));
-        assert_eq!(rate.look(at(1_000), 897), (1.0, 887.0), "nobody looked meanwhile");
+        assert_eq!(rate.look(at(1_000), 897), (1.0, 887.0), "no reading in between");
         for second in 1_000..2_000 {
             rate.look(at(second), 897 + (second - 1_000) * 3);
         }

@@ -1,10 +1,10 @@
-//! [`BarrierWait`] and [`MatchingWait`]: states of a session that threads and event loops wait for.
+//! [`BarrierWait`] and [`MatchingWait`]: session states that threads and event loops wait for.
 
 use crate::{error::Error, rt::deferred::Waker, zenoh::shared::Shared};
 use std::sync::Arc;
 use zwire_proto::zenoh::session::{BarrierEnd, BarrierId, EntityId};
 
-/// Neighbours that have to answer; see [`Session::barrier`](crate::Session::barrier).
+/// Outstanding barrier; see [`Session::barrier`](crate::Session::barrier).
 pub struct BarrierWait {
     shared: Arc<Shared>,
     id: BarrierId,
@@ -16,7 +16,7 @@ impl BarrierWait {
         Self { shared, id, listener: None }
     }
 
-    /// How it ended, if it has.
+    /// Outcome, if the barrier has ended.
     ///
     /// # Errors
     /// See [`Session::barrier`](crate::Session::barrier).
@@ -30,7 +30,7 @@ impl BarrierWait {
         })
     }
 
-    /// Calls `waker` whenever [`Self::look`] may see something new.
+    /// Calls `waker` whenever the result of [`Self::look`] may have changed.
     pub fn listen(&mut self, waker: Waker) {
         self.listener.get_or_insert_with(|| self.shared.watch.listen(waker));
     }
@@ -38,7 +38,7 @@ impl BarrierWait {
 
 impl Drop for BarrierWait {
     fn drop(&mut self) {
-        // A forked child inherits locks in whatever state they were, and waits for nothing.
+        // A forked child inherits locks in an undefined state, and waits for nothing.
         if !self.shared.birth.is_here() {
             return;
         }
@@ -52,7 +52,7 @@ impl Drop for BarrierWait {
     }
 }
 
-/// Counterparts that have to come; see [`Session::wait_matching`](crate::Session::wait_matching).
+/// Wait for a number of counterparts; see [`Session::wait_matching`](crate::Session::wait_matching).
 pub struct MatchingWait {
     shared: Arc<Shared>,
     id: EntityId,
@@ -65,7 +65,7 @@ impl MatchingWait {
         Self { shared, id, n, listener: None }
     }
 
-    /// Whether they are there, or why they cannot come.
+    /// Success once there are enough counterparts, an error if they cannot come any more.
     ///
     /// # Errors
     /// See [`Session::wait_matching`](crate::Session::wait_matching).
@@ -80,7 +80,7 @@ impl MatchingWait {
         }
     }
 
-    /// Calls `waker` whenever [`Self::look`] may see something new.
+    /// Calls `waker` whenever the result of [`Self::look`] may have changed.
     pub fn listen(&mut self, waker: Waker) {
         self.listener.get_or_insert_with(|| self.shared.watch.listen(waker));
     }

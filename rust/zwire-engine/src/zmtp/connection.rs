@@ -1,4 +1,4 @@
-//! [`Connection`]: one established connection.
+//! [`Connection`]: one established ZMTP connection.
 
 use super::{
     CloseReason, ConnectionConfig, Owner,
@@ -43,7 +43,7 @@ pub struct ConnectionStats {
     pub rx_bytes: u64,
     /// Messages read.
     pub rx_messages: u64,
-    /// Read calls that gave something.
+    /// Read calls that returned data.
     pub rx_reads: u64,
 }
 
@@ -54,7 +54,8 @@ pub(super) struct Received {
     pub(super) reads: AtomicU64,
 }
 
-/// One established connection. It stays open until one side closes it; dropping this handle does not.
+/// Established connection. It stays open until one side closes it; dropping this handle does not close
+/// it.
 pub struct Connection {
     id: u64,
     birth: Birth,
@@ -71,17 +72,17 @@ pub struct Connection {
     deferred: AtomicBool,
     closed: AtomicBool,
     close_wake: Notify,
-    /// The first one counts.
+    /// Reason of the end; the first one is kept.
     reason: Mutex<Option<CloseReason>>,
 }
 
-/// A number that nothing else in this process has.
+/// A number that is unique in this process.
 pub(super) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A connection whose tasks do not run yet.
+/// Connection before its tasks are started.
 pub(super) struct Fresh {
     pub(super) connection: Arc<Connection>,
     rx: LinkRx,
@@ -89,7 +90,7 @@ pub(super) struct Fresh {
 }
 
 impl Connection {
-    /// With messages that wait from before.
+    /// Makes a connection, with messages that were queued before it.
     pub(super) fn fresh(
         established: Established,
         config: &ConnectionConfig,
@@ -122,46 +123,47 @@ impl Connection {
         Ok(Fresh { connection, rx, rest })
     }
 
-    /// A number that no other connection of this process has.
+    /// Number of the connection, unique in this process.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// The socket at the other end.
+    /// Description of the socket at the other end.
     #[must_use]
     pub const fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Our own socket.
+    /// Type of the local socket.
     #[must_use]
     pub const fn socket_type(&self) -> SocketType {
         self.socket_type
     }
 
-    /// What both ends can do.
+    /// ZMTP version that both ends support.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Our address.
+    /// Local address.
     #[must_use]
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The peer's address.
+    /// Address of the peer.
     #[must_use]
     pub const fn remote(&self) -> SocketAddr {
         self.remote
     }
 
-    /// Queues a message, and writes it at once when it is alone. Never waits.
+    /// Queues a message, and writes it at once if no other is waiting. Never waits.
     ///
     /// # Errors
-    /// The message, and why it was not taken. After a full queue, [`Owner::writable`] says when to try again.
+    /// The message, with the reason of the rejection. After a full queue, [`Owner::writable`] signals
+    /// when to try again.
     pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
         if !self.birth.is_here() {
             return Err(Rejected { message, error: PushError::Closed });
@@ -197,8 +199,8 @@ impl Connection {
         self.outbox.lock().backlog.want_room();
     }
 
-    /// Queues messages until one is rejected, and writes them together: how many were taken, and the one
-    /// that was not.
+    /// Queues messages until one is rejected, and writes them together. Returns the number of accepted
+    /// ones, and the rejected one.
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         if !self.birth.is_here() {
             let rejected = messages.next().map(|message| Rejected { message, error: PushError::Closed });
@@ -207,12 +209,12 @@ impl Connection {
         self.push_many(messages)
     }
 
-    /// Asks a publisher for the messages whose first frame begins so.
+    /// Subscribes at a publisher to the messages with a first frame that begins with `prefix`.
     pub fn subscribe(&self, prefix: Bytes) {
         self.control(|tx| tx.subscribe(prefix));
     }
 
-    /// Takes a subscription back.
+    /// Cancels a subscription.
     pub fn cancel(&self, prefix: Bytes) {
         self.control(|tx| tx.cancel(prefix));
     }
@@ -221,20 +223,20 @@ impl Connection {
         self.control(|tx| tx.pong(ping));
     }
 
-    /// Writes now what is collected to be written together.
+    /// Writes the gathered messages now.
     pub fn flush(&self) {
         if self.birth.is_here() {
             self.flush_coalesced();
         }
     }
 
-    /// Messages that wait for the network.
+    /// Number of messages that wait to be written.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.waiting().0
     }
 
-    /// Counters.
+    /// Counters of the connection.
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -249,14 +251,14 @@ impl Connection {
         }
     }
 
-    /// Waits until everything was given to the system, at most `limit`. Whether it was.
+    /// Waits until everything was passed to the system, at most `limit`. Returns whether it was.
     pub async fn flushed(&self, limit: Duration) -> bool {
         self.flush();
         let end = clock::instant(clock::mono().saturating_add(limit));
         self.progress.until(end, || self.is_closed() || self.is_flushed()).await && self.is_flushed()
     }
 
-    /// Ends the connection at once; what waits is dropped.
+    /// Closes the connection at once; queued messages are dropped.
     pub fn close(&self) {
         self.end(CloseReason::Local);
     }
@@ -272,19 +274,19 @@ impl Connection {
         }
     }
 
-    /// Why it is closed, once it is.
+    /// Reason of the end, once the connection is closed.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.reason.lock().clone()
     }
 
-    /// Whether it is closed, or about to be.
+    /// Whether the connection is closed, or about to close.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Returns once it is closed.
+    /// Returns once the connection is closed.
     pub async fn closed(&self) {
         let notified = self.close_wake.notified();
         tokio::pin!(notified);
@@ -296,8 +298,8 @@ impl Connection {
 }
 
 impl Fresh {
-    /// Starts the tasks. The one that is returned ends with the connection, after `ended` was called and the
-    /// owner was told.
+    /// Starts the tasks. The task returned ends with the connection, after `ended` was called and the
+    /// owner was notified.
     pub(super) fn start(
         self,
         runtime: &Handle,
@@ -310,9 +312,11 @@ impl Fresh {
             let writing = tokio::spawn(run_outbox(connection.clone(), owner.clone()));
             let reason = reader::run(&connection, rx, rest, &*owner).await;
             connection.end(reason);
-            // It ends now that the connection is closed, and says nothing to the owner after `closed`.
+            // Ends because the connection is closed; waited for so that the owner gets no call after
+            // `closed`.
             let _ = writing.await;
-            // Whoever keeps the handle must not keep the peer waiting. Both sides may have closed already.
+            // A handle that the application still holds must not keep the socket open. Both sides may
+            // have closed already.
             let _ = SockRef::from(&connection.stream).shutdown(Shutdown::Both);
             ended(&connection);
             let reason = connection.close_reason().unwrap_or(CloseReason::Local);

@@ -1,4 +1,4 @@
-//! `tcp://host:port`, as ZeroMQ writes endpoints.
+//! Parser of ZeroMQ endpoints of the form `tcp://host:port`.
 
 use super::CloseReason;
 use crate::{error::ConnectReason, net::tcp};
@@ -7,16 +7,16 @@ use thiserror::Error;
 
 const SCHEME: &str = "tcp://";
 
-/// A text that is no endpoint.
+/// Text that is not a valid endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidEndpoint {
     /// Another transport than TCP, or none.
     #[error("{0:?} is not of the form tcp://host:port")]
     Scheme(String),
-    /// No port, or one that is no number.
+    /// No port, or an invalid one.
     #[error("{0:?} has no port between 0 and 65535")]
     Port(String),
-    /// To connect somewhere, host and port have to be known.
+    /// A wildcard host or port in an endpoint to connect to.
     #[error("{0:?} does not say where to connect to")]
     Anywhere(String),
 }
@@ -34,7 +34,7 @@ fn split(endpoint: &str) -> Result<(&str, &str), InvalidEndpoint> {
     Ok((host, port))
 }
 
-/// Where to connect to, as `host:port`.
+/// Address to connect to, as `host:port`.
 pub(super) fn connect(endpoint: &str) -> Result<String, InvalidEndpoint> {
     let (host, port) = split(endpoint)?;
     if host == "*" || port == "*" || port == "0" {
@@ -43,7 +43,7 @@ pub(super) fn connect(endpoint: &str) -> Result<String, InvalidEndpoint> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Where to listen, as `host:port`. `*` is every IPv4 address, and every free port.
+/// Address to listen on, as `host:port`. `*` stands for all IPv4 addresses, or any free port.
 pub(super) fn bind(endpoint: &str) -> Result<String, InvalidEndpoint> {
     let (host, port) = split(endpoint)?;
     let host = if host == "*" { "0.0.0.0" } else { host };

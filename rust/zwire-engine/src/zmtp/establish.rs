@@ -1,4 +1,4 @@
-//! Turns the handshake machine over a TCP stream.
+//! Drives the handshake machine over a TCP stream.
 
 use super::{CloseReason, ConnectionConfig, Owner, Verdict};
 use bytes::BytesMut;
@@ -15,10 +15,10 @@ use zwire_proto::zmtp::{
     wire::{Greeting, Mechanism},
 };
 
-/// A handshake reads little; a longer command makes the buffer grow up to what the machine allows.
+/// Size of reads; a longer command grows the buffer up to the limit of the machine.
 const READ_BYTES: usize = 1024;
 
-/// A connection whose handshake is done, and what was read behind it.
+/// Connection with a completed handshake, and the bytes read after it.
 pub(super) struct Established {
     pub(super) stream: TcpStream,
     pub(super) remote: SocketAddr,
@@ -26,7 +26,7 @@ pub(super) struct Established {
     pub(super) rest: BytesMut,
 }
 
-/// The configuration with random numbers of its own.
+/// The configuration with fresh random numbers.
 fn fresh(config: &HandshakeConfig) -> Result<HandshakeConfig, CloseReason> {
     let random = |bytes: &mut [u8]| {
         getrandom::fill(bytes).map_err(|_| CloseReason::from(io::Error::other("no randomness")))
@@ -56,10 +56,10 @@ const fn mechanism(security: &Security) -> Mechanism {
     }
 }
 
-/// Makes the handshake of a fresh connection.
+/// Performs the handshake on a new connection.
 ///
 /// # Errors
-/// Why there is none; the peer was told what there is to tell.
+/// Reason of the failure; the peer was sent an ERROR if the protocol provides for it.
 pub(super) async fn establish(
     stream: TcpStream,
     config: &ConnectionConfig,
@@ -87,7 +87,7 @@ async fn run(
                 Verdict::Deny(denial) => Err(machine.deny(denial)),
             };
         }
-        // What there is to say is also said before an error.
+        // Pending output is also written before an error is returned.
         let flushed = flush(&mut stream, &mut machine).await;
         match step {
             Ok(Step::Done(params)) => {
@@ -117,6 +117,6 @@ async fn flush(stream: &mut TcpStream, machine: &mut Handshake) -> Result<(), Cl
 async fn judge(owner: &Arc<dyn Owner>, remote: SocketAddr, request: AuthRequest) -> Verdict {
     let owner = owner.clone();
     let verdict = tokio::task::spawn_blocking(move || owner.authenticate(remote, &request)).await;
-    // It panicked, or the runtime is ending.
+    // The authenticator panicked, or the runtime is shutting down.
     verdict.unwrap_or(Verdict::Deny(Denial::Internal))
 }

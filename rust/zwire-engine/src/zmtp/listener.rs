@@ -20,10 +20,10 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// Pause after an accept error: the table of descriptors may be full.
+/// Pause after an accept error: the file descriptor table may be full.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A bound endpoint, and the connections that came by it. Dropping it closes them.
+/// A bound endpoint, and the connections accepted by it. Dropping it closes them.
 pub struct Listener {
     inner: Arc<Inner>,
     accepting: AbortHandle,
@@ -42,17 +42,17 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Handshakes under way, oldest first.
+    /// Handshakes in progress, oldest first.
     shaking: VecDeque<(u64, AbortHandle)>,
     connections: HashMap<u64, Arc<Connection>>,
 }
 
 impl Listener {
-    /// Binds `tcp://host:port`; `*` is every address, and `*` or 0 every free port. Names are resolved by
-    /// the calling thread.
+    /// Binds `tcp://host:port`; `*` stands for all addresses, and `*` or 0 for any free port. Names are
+    /// resolved in the calling thread.
     ///
     /// # Errors
-    /// The endpoint is none, or cannot be bound.
+    /// The endpoint is invalid, or cannot be bound.
     pub fn bind(
         runtime: &Handle,
         endpoint: &str,
@@ -86,27 +86,27 @@ impl Listener {
         Err(failed(last))
     }
 
-    /// Where it listens, with the port that was chosen.
+    /// Address that it listens on, with the port that was chosen.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// The connections that came by it and are open.
+    /// Open connections accepted by it.
     #[must_use]
     pub fn connections(&self) -> Vec<Arc<Connection>> {
         self.inner.state.lock().connections.values().cloned().collect()
     }
 
-    /// Accepts nothing more and ends the connections that came by it.
+    /// Stops accepting, and closes the accepted connections.
     pub fn close(&self) {
         // A forked child must not wait for a lock that its parent may have held.
         if !self.inner.birth.is_here() {
             return;
         }
         self.inner.closed.store(true, Ordering::Release);
-        // Before the task has let go of it: the port is free when this returns. It was not connected, which
-        // some systems call an error.
+        // Frees the port before this returns, although the task still holds the socket. Some systems
+        // report an error because the socket is not connected.
         let _ = SockRef::from(&*self.socket).shutdown(Shutdown::Both);
         self.accepting.abort();
         let (shaking, connections) = {
@@ -144,11 +144,11 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
         };
         next += 1;
         let id = next;
-        // Under the lock, so that the task ends after its entry is there.
+        // Under the lock, so that the task cannot end before its entry exists.
         let mut state = inner.state.lock();
         if state.connections.len() >= inner.config.max_connections {
             drop(state);
-            // Before the handshake, so that the peer has sent nothing that would be lost.
+            // Before the handshake, so that the peer cannot have sent messages that would be lost.
             drop(stream);
             inner.owner.closed(None, &CloseReason::TooMany);
             continue;
@@ -159,7 +159,7 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
                 let result = welcome(&inner, stream, id).await;
                 if let Err(reason) = result {
                     inner.state.lock().shaking.retain(|(known, _)| *known != id);
-                    tracing::debug!(%reason, "a connection came to nothing");
+                    tracing::debug!(%reason, "an incoming connection failed");
                     inner.owner.closed(None, &reason);
                 }
             })

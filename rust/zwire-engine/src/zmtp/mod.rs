@@ -1,8 +1,8 @@
-//! Connections of ZMTP over TCP, for sockets and for the ZRE node.
+//! ZMTP connections over TCP, for sockets and for the ZRE node.
 //!
-//! [`Listener`] accepts connections, [`Outbound`] keeps one to an endpoint; each [`Connection`] has a task
-//! that reads and one that writes what the socket did not take at once. Whoever made them is their
-//! [`Owner`] and hears what happens.
+//! [`Listener`] accepts connections, [`Outbound`] keeps one to an endpoint; each [`Connection`] has a
+//! task that reads and one that writes what the socket did not take at once. Their events go to an
+//! [`Owner`].
 
 mod connection;
 mod endpoint;
@@ -32,31 +32,31 @@ use zwire_proto::zmtp::{
     wire::{Mechanism, Metadata},
 };
 
-/// How long a connection may take until its handshake is done, as the reference.
+/// Default time limit of a handshake, as in libzmq.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Handshakes that a listener has under way at most. A fleet that comes back at once needs milliseconds for
-/// each; who says nothing is given up when one more comes.
+/// Most handshakes that a listener has in progress. A fleet that reconnects at once needs milliseconds
+/// for each; when one more arrives, the oldest is aborted.
 pub const MAX_HANDSHAKES: usize = 256;
 
-/// Connections that a listener has at most. A peer beyond it is closed without a word, which makes it come
-/// back later.
+/// Most connections of a listener. Further ones are closed before the handshake, so that the peer tries
+/// again later.
 pub const MAX_CONNECTIONS: usize = 16_384;
 
-/// What a socket brings to each of its connections.
+/// Settings that a socket applies to each of its connections.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
-    /// What is said in handshakes. The random parts of CURVE keys are made anew for each.
+    /// Handshake settings. The random parts of CURVE keys are made anew for each connection.
     pub handshake: HandshakeConfig,
-    /// Bounds of what waits for the network, and the heartbeat.
+    /// Bounds of the messages waiting to be written, and the heartbeat.
     pub tx: TxConfig,
-    /// The bound of a message, and the same heartbeat.
+    /// Largest message, and the same heartbeat.
     pub rx: RxConfig,
-    /// For connecting, and again for the handshake.
+    /// Time limit for connecting, and again for the handshake.
     pub handshake_timeout: Duration,
-    /// Of a listener: see [`MAX_HANDSHAKES`].
+    /// Most handshakes of a listener: see [`MAX_HANDSHAKES`].
     pub max_handshakes: usize,
-    /// Of a listener: see [`MAX_CONNECTIONS`].
+    /// Most connections of a listener: see [`MAX_CONNECTIONS`].
     pub max_connections: usize,
     /// Told when a connection of this configuration has written everything, may have room again, or is dead.
     /// Copies of the configuration share it.
@@ -64,7 +64,7 @@ pub struct ConnectionConfig {
 }
 
 impl ConnectionConfig {
-    /// The bounds of the reference, no heartbeat.
+    /// The default bounds, and no heartbeat.
     #[must_use]
     pub fn new(handshake: HandshakeConfig) -> Self {
         Self {
@@ -79,96 +79,96 @@ impl ConnectionConfig {
     }
 }
 
-/// What an authenticator says.
+/// Decision of an authenticator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The peer may come in.
+    /// The peer is accepted.
     Allow {
-        /// Who it is.
+        /// User id of the peer.
         user_id: Bytes,
-        /// What else is known about it.
+        /// Further metadata of the peer.
         metadata: Metadata,
     },
-    /// It may not.
+    /// The peer is refused.
     Deny(Denial),
 }
 
 impl Verdict {
-    /// The peer may come in; nothing is known about it.
+    /// Accepts the peer without user id or metadata.
     #[must_use]
     pub fn allow() -> Self {
         Self::Allow { user_id: Bytes::new(), metadata: Metadata::default() }
     }
 }
 
-/// Waits until a receiver has room again.
+/// Future that waits until a receiver has room again.
 pub type Pause = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Who is told about connections.
+/// Receiver of connection events.
 ///
-/// Called from tasks, never under a lock of the connection. Everything but [`Self::authenticate`] must be
-/// quick and must not block.
+/// Called from tasks, never under a lock of the connection. Every method but [`Self::authenticate`] must
+/// be quick and must not block.
 pub trait Owner: Send + Sync + 'static {
-    /// Who asks to come in is judged, in a thread where waiting is allowed.
+    /// Decides whether to accept a peer; runs in a thread where blocking is allowed.
     fn authenticate(&self, remote: SocketAddr, request: &AuthRequest) -> Verdict {
         let _ = (remote, request);
         Verdict::allow()
     }
 
-    /// The handshake is done. Called before the first [`Self::received`].
+    /// The handshake is complete. Called before the first [`Self::received`].
     fn opened(&self, connection: &Arc<Connection>);
 
-    /// What came at once; to be taken out. With a `Pause` nothing more is read before it is over. PINGs are
-    /// not told.
+    /// Delivers received messages and commands, to be drained from `inbound`. If a `Pause` is returned,
+    /// reading resumes when it is over. PINGs are not delivered.
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause>;
 
-    /// A message was rejected because too many waited; now about half of them are gone.
+    /// Called after a message was rejected because of a full queue, once about half of the queue is free.
     fn writable(&self, connection: &Arc<Connection>) {
         let _ = connection;
     }
 
-    /// Once for each [`Self::opened`]; and without a connection for each handshake or attempt to connect
-    /// that failed.
+    /// Called once for each [`Self::opened`]; and without a connection for each handshake or attempt to
+    /// connect that failed.
     fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason);
 }
 
-/// Why a connection ended, or did not come about.
+/// Reason why a connection ended, or was not established.
 #[derive(Clone, Debug, Error)]
 pub enum CloseReason {
-    /// We closed it.
+    /// Closed locally.
     #[error("closed")]
     Local,
     /// The peer closed it.
     #[error("the peer closed the connection")]
     Peer,
-    /// The operating system says so.
+    /// Error of the operating system.
     #[error("{0}")]
     Io(Arc<io::Error>),
     /// The address does not resolve.
     #[error("the address does not resolve")]
     Unresolved,
-    /// Connecting or the handshake took too long.
+    /// Connecting or the handshake exceeded its time limit.
     #[error("no answer within {0:?}")]
     HandshakeTimeout(Duration),
-    /// The peer closed before the handshake was done. A server of CURVE does so without a word when it
-    /// does not understand us: then we have the wrong key for it.
+    /// The peer closed before the handshake was complete. A CURVE server does so silently when it cannot
+    /// decrypt the handshake, that is, if the server key is wrong.
     #[error("the peer closed in the {mechanism} handshake{}", if *.answered { "" } else { hint(.mechanism) })]
     ClosedInHandshake {
-        /// How we prove ourselves.
+        /// Mechanism of the local side.
         mechanism: Mechanism,
-        /// Whether it had answered anything behind its greeting.
+        /// Whether the peer had sent anything after its greeting.
         answered: bool,
     },
     /// The handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error(transparent)]
     Protocol(#[from] LinkError),
-    /// Nothing came for as long as the heartbeat allows.
+    /// The peer sent no data within the time-to-live of the heartbeat.
     #[error("the peer was silent for too long")]
     Silent,
-    /// The listener has as many connections as it may have.
+    /// The listener has reached its limit of connections.
     #[error("too many connections")]
     TooMany,
 }
@@ -178,8 +178,8 @@ fn hint(mechanism: &Mechanism) -> &'static str {
 }
 
 impl CloseReason {
-    /// Whether the peer must not be asked again with the same credentials: it said so (`zmtp` 11), or our
-    /// own configuration cannot work.
+    /// Whether an attempt with the same credentials is pointless: the peer said so (`zmtp` 11), or the
+    /// local configuration cannot work.
     #[must_use]
     pub const fn is_final(&self) -> bool {
         matches!(
@@ -193,8 +193,8 @@ impl CloseReason {
         )
     }
 
-    /// Whether somebody was there and did not let us in. Under NULL a connection that is closed in its
-    /// handshake may also be one that came at a bad moment.
+    /// Whether a peer answered and refused the connection. Under NULL a connection closed in its
+    /// handshake does not count, because the peer may just have been closing.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -204,7 +204,7 @@ impl CloseReason {
         }
     }
 
-    /// Whether the peer itself has said that it does not want us.
+    /// Whether the peer itself has refused with an ERROR.
     pub(crate) const fn is_told(&self) -> bool {
         matches!(self, Self::Handshake(HandshakeError::Peer { .. }))
     }

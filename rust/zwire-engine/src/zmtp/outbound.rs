@@ -1,4 +1,4 @@
-//! [`Outbound`]: keeps one connection to one endpoint.
+//! [`Outbound`]: keeps a connection to one endpoint, and reconnects.
 
 use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
 use crate::{error::Error, net::tcp, rt::runtime::Birth};
@@ -15,21 +15,23 @@ use std::{
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle, time::timeout};
 use zwire_proto::zmtp::link::{Message, PushError, Rejected};
 
-/// When to connect again.
+/// Rules for reconnecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
-    /// The first pause; it begins anew with each connection that comes about.
+    /// First pause; used again after each established connection.
     pub first: Duration,
-    /// Each pause is twice the one before, up to this; below `first` all are the same.
+    /// Longest pause. Each pause is twice the one before; with a maximum below `first` all pauses equal
+    /// `first`.
     pub max: Duration,
-    /// Each pause is longer by a random part of `first`, so that a fleet does not come back at once.
+    /// Whether a random part of `first` is added to each pause, so that a fleet does not reconnect at
+    /// once.
     pub jitter: bool,
-    /// With `false` it is over when a connection breaks or is refused for good.
+    /// Whether to reconnect after a connection breaks, or is refused for good.
     pub again: bool,
 }
 
 impl Default for Reconnect {
-    /// From 100 ms, as the reference, up to 5 s.
+    /// From 100 ms, as in libzmq, up to 5 s.
     fn default() -> Self {
         Self { first: Duration::from_millis(100), max: Duration::from_secs(5), jitter: true, again: true }
     }
@@ -37,22 +39,22 @@ impl Default for Reconnect {
 
 impl Reconnect {
     fn delay(&self, attempt: u32) -> Duration {
-        // A pause of nothing would turn the loop hot.
+        // A pause of zero would make this a busy loop.
         let first = self.first.max(Duration::from_millis(1));
         let delay = first.saturating_mul(1u32.checked_shl(attempt.min(31)).unwrap_or(u32::MAX));
         let delay = delay.min(self.max.max(first));
-        // Without randomness there is none.
+        // Without a random source there is no jitter.
         let part = if self.jitter { getrandom::u32().unwrap_or(0) } else { 0 };
         delay + first.mul_f64(f64::from(part) / f64::from(u32::MAX))
     }
 }
 
-/// What a queue takes before it is full. The last message may be larger than the bytes that are left.
+/// Free capacity of a queue. The last message may exceed the remaining bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Messages.
+    /// Number of messages.
     pub messages: usize,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
@@ -60,14 +62,14 @@ impl Room {
     /// No bound.
     pub const MAX: Self = Self { messages: usize::MAX, bytes: usize::MAX };
 
-    /// What fits into both.
+    /// The capacity that both have.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self { messages: self.messages.min(other.messages), bytes: self.bytes.min(other.bytes) }
     }
 }
 
-/// One endpoint to connect to, with what waits for it. Dropping it closes it.
+/// An endpoint to connect to, with the messages that wait for it. Dropping it closes it.
 pub struct Outbound {
     inner: Arc<Inner>,
 }
@@ -88,17 +90,17 @@ struct Inner {
 #[derive(Default)]
 struct State {
     connection: Option<Arc<Connection>>,
-    /// For the next connection.
+    /// Messages for the next connection.
     waiting: VecDeque<Message>,
     bytes: usize,
     over: bool,
 }
 
 impl Outbound {
-    /// Connects to `tcp://host:port`, again and again until [`Self::close`].
+    /// Connects to `tcp://host:port`, and reconnects until [`Self::close`].
     ///
     /// # Errors
-    /// The endpoint is none.
+    /// The endpoint is invalid.
     pub fn connect(
         runtime: &Handle,
         endpoint: &str,
@@ -122,16 +124,16 @@ impl Outbound {
         Ok(Arc::new(Self { inner }))
     }
 
-    /// As it was given.
+    /// The endpoint as it was given.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.inner.endpoint
     }
 
-    /// Queues a message, for the connection or for the next one. Never waits.
+    /// Queues a message for the connection, or for the next one. Never waits.
     ///
     /// # Errors
-    /// The message, and why it was not taken.
+    /// The message, with the reason of the rejection.
     pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
         let mut message = Some(message);
         let (_, rejected) = self.try_send_many(&mut core::iter::from_fn(|| message.take()));
@@ -142,7 +144,7 @@ impl Outbound {
     /// [`Connection::flush_deferred`] once the caller has released its locks.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Self::try_send`].
     pub(crate) fn try_defer(&self, message: Message) -> Result<Option<Arc<Connection>>, Rejected> {
         let Some(connection) = self.connection() else { return self.try_send(message).map(|()| None) };
         match connection.try_defer(message) {
@@ -158,14 +160,14 @@ impl Outbound {
         }
     }
 
-    /// Writes now what was gathered.
+    /// Writes the gathered messages now.
     pub fn flush(&self) {
         if let Some(connection) = self.connection() {
             connection.flush();
         }
     }
 
-    /// Queues messages until one is rejected: how many were taken, and the one that was not.
+    /// Queues messages until one is rejected. Returns the number of accepted ones, and the rejected one.
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         let inner = &self.inner;
         if !inner.birth.is_here() {
@@ -176,7 +178,8 @@ impl Outbound {
         let (mut taken, mut left) = (0, None);
         if let Some(connection) = connection {
             match connection.try_send_many(messages) {
-                // It has just ended. What it has left is older, and goes before this when it is put back.
+                // The connection has just ended. Its unsent messages are older, and go before this one
+                // when put back.
                 (n, Some(Rejected { message, error: PushError::Closed })) => {
                     (taken, left) = (n, Some(message))
                 }
@@ -195,20 +198,20 @@ impl Outbound {
         (taken, None)
     }
 
-    /// The connection that there is now.
+    /// The current connection.
     #[must_use]
     pub fn connection(&self) -> Option<Arc<Connection>> {
         self.inner.state.lock().connection.clone()
     }
 
-    /// Messages that wait for the network or for a connection.
+    /// Number of messages that wait to be written or for a connection.
     #[must_use]
     pub fn queued(&self) -> usize {
         let state = self.inner.state.lock();
         state.waiting.len() + state.connection.as_ref().map_or(0, |connection| connection.queued())
     }
 
-    /// How much more would be taken now.
+    /// Free capacity of the queue.
     #[must_use]
     pub fn room(&self) -> Room {
         let state = self.inner.state.lock();
@@ -220,27 +223,27 @@ impl Outbound {
         Room { messages: tx.max_messages.saturating_sub(messages), bytes: tx.max_bytes.saturating_sub(bytes) }
     }
 
-    /// Whether everything was given to the system.
+    /// Whether everything was passed to the system.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         let state = self.inner.state.lock();
         state.waiting.is_empty() && state.connection.as_ref().is_none_or(|connection| connection.is_flushed())
     }
 
-    /// Gives up what waits for the next connection, and answers how much that was.
+    /// Drops the messages that wait for the next connection; returns their number.
     pub fn clear(&self) -> usize {
         let mut state = self.inner.state.lock();
         state.bytes = 0;
         core::mem::take(&mut state.waiting).len()
     }
 
-    /// Whether it will not connect any more.
+    /// Whether no further attempt to connect will be made.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.inner.state.lock().over
     }
 
-    /// Connects no more, and ends the connection at once; what waits is dropped.
+    /// Stops connecting, and closes the connection at once; queued messages are dropped.
     pub fn close(&self) {
         let inner = &self.inner;
         // A forked child must not wait for a lock that its parent may have held.
@@ -308,7 +311,8 @@ impl Inner {
         establish::establish(stream, &self.config, &self.owner).await
     }
 
-    /// Makes the connection, with what waits for it. `None` when all is over.
+    /// Starts the tasks of a connection, and hands it the waiting messages. `None` if this endpoint is
+    /// closed.
     fn start(
         self: &Arc<Self>,
         established: establish::Established,
@@ -330,7 +334,7 @@ impl Inner {
         Ok(Some((connection, task)))
     }
 
-    /// A connection has ended: what it has not sent goes to the next one.
+    /// Handles the end of a connection: its unsent messages go to the next one.
     fn detach(&self, connection: &Connection) {
         let mut state = self.state.lock();
         state.connection = None;
@@ -346,11 +350,11 @@ impl Inner {
         state.waiting = waiting;
     }
 
-    /// Whether to go on after that.
+    /// Whether to try again after a connection ended or failed for `reason`.
     fn goes_on(&self, reason: &CloseReason) -> bool {
         let mut state = self.state.lock();
-        // "ERROR: fatal. Do not retry with the same credentials" (`zmtp` 11); and what our own
-        // configuration forbids is tried again, since the other side may be configured anew.
+        // "ERROR: fatal. Do not retry with the same credentials" (`zmtp` 11). Failures due to the local
+        // configuration are retried if `again` is set, since the other side may be reconfigured.
         let refused = reason.is_final() && (!self.reconnect.again || reason.is_told());
         if refused {
             state.give_up();
@@ -371,7 +375,7 @@ async fn keep_connected(inner: Arc<Inner>) {
             Ok(None) => return,
             Ok(Some((connection, task))) => {
                 attempt = 0;
-                // Ends with the connection; a panic of the owner ends this endpoint, too.
+                // Ends with the connection; a panic of the owner closes this endpoint as well.
                 if task.await.is_err() {
                     connection.close();
                     return;
@@ -391,7 +395,7 @@ async fn keep_connected(inner: Arc<Inner>) {
         }
         let delay = inner.reconnect.delay(attempt);
         attempt = attempt.saturating_add(1);
-        // Either it is time, or all is over.
+        // Either the pause is over, or the endpoint is closed.
         let _ = timeout(delay, inner.closing()).await;
     }
 }

@@ -1,8 +1,9 @@
 //! The receiving side of a connection.
 //!
-//! Idle connections hold no buffer: each thread of the runtime has one block, which the connection whose
-//! turn it is fills and cuts messages out of. What is left of a frame goes with its connection, in a small
-//! copy, or, for a large frame, in a buffer of its size that is read into directly.
+//! Idle connections hold no buffer: each thread of the runtime has one block, into which the connection
+//! that is being read fills its data, and messages are cut out of it. The incomplete rest of a frame
+//! stays with its connection: as a small copy or, for a large frame, in a buffer of its size that is read
+//! into directly.
 
 use super::{CloseReason, Connection, Owner, Pause, sending};
 use crate::rt::clock;
@@ -11,41 +12,41 @@ use core::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 use std::{io, sync::Arc};
 use zwire_proto::zmtp::link::{Inbound, LinkRx};
 
-/// Of the block of a thread, and so most of what one small message can hold on to.
+/// Size of a thread's block, and so the most memory that a small message can keep alive.
 const BLOCK: usize = 64 * 1024;
 
-/// A block with less room than this is left to the messages that were cut out of it.
+/// A block with less free room than this is abandoned to the messages cut out of it.
 const LITTLE: usize = 4 * 1024;
 
-/// A frame that misses more than this gets a buffer of its own.
+/// A frame that still misses more bytes than this gets a buffer of its own.
 const LARGE: usize = 32 * 1024;
 
-/// What is reserved for a frame before anything of it has come. As much again as has come is reserved
-/// after that, so a size that is only claimed costs no more than this.
+/// Bytes reserved for a frame before any of it has arrived. Later reservations at most double the bytes
+/// received, so a size that a peer only claims costs no more than this.
 const STEP: usize = 2 << 20;
 
-/// Behind a large frame: room for the head of the next one.
+/// Extra room behind a large frame, for the header of the next one.
 const SLACK: usize = 64;
 
-/// Large buffers that a thread keeps for the next large frames: their pages are there already, where those of a
-/// new one come from the system one by one.
+/// Large buffers that a thread keeps for the next large frames: their pages are mapped already, while a
+/// new buffer takes a page fault for each.
 const KEPT: usize = 4;
 
-/// Of each of them; larger ones go back at once.
+/// Largest size of a kept buffer; larger ones are freed at once.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Messages that are handed over at once.
+/// Messages that are delivered at once.
 const AT_ONCE: usize = 1024;
 
 /// Reads before other connections get their turn.
 const READS: usize = 16;
 
-/// What the connections of one thread share.
+/// State shared by the connections of one thread.
 #[derive(Default)]
 struct Scratch {
     block: BytesMut,
-    /// What is behind the frames of large buffers: as soon as nobody holds the frames, all of a buffer can be
-    /// had again. The latest is last.
+    /// Remains of large buffers behind their frames: once the frames are dropped, the whole buffer can be
+    /// reclaimed. The latest is last.
     large: Vec<BytesMut>,
     inbound: Vec<Inbound>,
 }
@@ -55,14 +56,14 @@ thread_local! {
 }
 
 enum Turn {
-    /// Nothing to read.
+    /// No more data to read.
     Idle,
-    /// There may be more; others first.
+    /// There may be more to read, after other tasks had their turn.
     Yield,
     Pause(Pause),
 }
 
-/// Reads until the connection ends, and says why it did.
+/// Reads until the connection ends, and returns the reason.
 pub(super) async fn run(
     connection: &Arc<Connection>,
     rx: LinkRx,
@@ -84,8 +85,8 @@ pub(super) async fn run(
             },
             Ok(Turn::Idle) => {
                 let deadline = reader.rx.poll_timeout();
-                // The deadline moves with everything that comes; the timer when it fires, or for a peer that
-                // asks for less patience.
+                // The deadline moves with every message; the timer is reset only when it fires, or if a
+                // peer asks for a shorter deadline.
                 if let Some(deadline) = deadline
                     && armed.is_none_or(|armed| deadline < armed)
                 {
@@ -116,17 +117,17 @@ struct Reader<'a> {
     connection: &'a Arc<Connection>,
     owner: &'a dyn Owner,
     rx: LinkRx,
-    /// What was read and not taken.
+    /// Bytes read and not yet decoded.
     buf: BytesMut,
-    /// It is a copy of its size.
+    /// Set if `buf` is a small copy of its own, not the block.
     away: bool,
-    /// It is a large buffer, of that size.
+    /// Size of `buf` if it is a large buffer, else 0.
     large: usize,
 }
 
 impl Reader<'_> {
     fn turn(&mut self, scratch: &mut Scratch) -> Result<Turn, CloseReason> {
-        // What is left from before comes first: behind the handshake, or from before a pause.
+        // Decode what is left first: bytes read with the handshake, or from before a pause.
         let mut turn = self.deliver(&mut scratch.inbound)?;
         for _ in 0..READS {
             if turn.is_some() {
@@ -152,7 +153,7 @@ impl Reader<'_> {
         Ok(turn.map_or(Turn::Yield, Turn::Pause))
     }
 
-    /// Hands over all whole messages, or those up to a pause.
+    /// Delivers all complete messages, or those up to a pause.
     fn deliver(&mut self, inbound: &mut Vec<Inbound>) -> Result<Option<Pause>, CloseReason> {
         while !self.buf.is_empty() {
             let more = self.rx.read(clock::now(), &mut self.buf, inbound, AT_ONCE);
@@ -180,10 +181,10 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// Sees to it that there is something to read into.
+    /// Ensures that there is room to read into.
     fn make_room(&mut self, scratch: &mut Scratch) {
         let missing = if self.buf.is_empty() { 0 } else { self.rx.needed(&self.buf) };
-        // Also the end of a large frame goes where the rest of it is.
+        // The end of a large frame is read into the same buffer as its beginning.
         if missing > LARGE || (self.large > 0 && self.buf.len() > LARGE) {
             if room(&self.buf) < missing.min(LITTLE) {
                 let more = missing.min(self.buf.len().max(STEP)) + SLACK;
@@ -211,7 +212,7 @@ impl Reader<'_> {
         reserve(&mut self.buf, missing);
     }
 
-    /// Keeps what is left of a frame, and gives the block back.
+    /// Copies the rest of a frame, and gives the block back.
     fn put_away(&mut self, scratch: &mut Scratch) {
         if !self.away && self.buf.len() <= LARGE {
             self.give_back(scratch, |_, rest| BytesMut::from(rest));
@@ -219,11 +220,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes on with another buffer that `make` makes of what is left, and leaves the one so far to others.
+    /// Replaces the buffer by one that `make` creates from the undecoded rest, and keeps the old one for
+    /// reuse.
     fn give_back(&mut self, scratch: &mut Scratch, make: impl FnOnce(&mut Scratch, &[u8]) -> BytesMut) {
         let next = make(scratch, &self.buf);
         let mut old = core::mem::replace(&mut self.buf, next);
-        // What was left in it has been copied.
+        // The rest was copied above.
         old.advance(old.len());
         match core::mem::take(&mut self.large) {
             0 => scratch.keep(old),
@@ -239,13 +241,13 @@ impl Reader<'_> {
 }
 
 impl Scratch {
-    /// An empty buffer of that size.
+    /// An empty buffer of at least that size.
     fn large_buffer(&mut self, size: usize) -> BytesMut {
         let found = self.large.iter_mut().position(|kept| kept.try_reclaim(size));
         found.map_or_else(|| BytesMut::with_capacity(size), |at| self.large.remove(at))
     }
 
-    /// Keeps the better of two blocks; what is larger than a block goes.
+    /// Keeps the larger of two blocks, unless it exceeds twice the size of a block.
     fn keep(&mut self, block: BytesMut) {
         if block.capacity() <= 2 * BLOCK && block.capacity() > self.block.capacity() {
             self.block = block;
@@ -257,7 +259,7 @@ fn room(buf: &BytesMut) -> usize {
     buf.capacity() - buf.len()
 }
 
-/// Room for so many more bytes: what is there, what nobody uses any more, or a new block.
+/// Ensures room for `more` bytes: uses free room, reclaims the buffer, or makes a new block.
 fn reserve(buf: &mut BytesMut, more: usize) {
     if room(buf) < more && !buf.try_reclaim(more) {
         let mut fresh = BytesMut::with_capacity(BLOCK.max(buf.len() + more));

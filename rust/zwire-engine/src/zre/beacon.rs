@@ -1,4 +1,4 @@
-//! Datagrams of discovery: one socket that hears, one per interface that speaks (`zre` 5.2, 5.3).
+//! Discovery datagrams: one socket that receives, one per interface that sends (`zre` 5.2, 5.3).
 
 use super::interfaces::Candidate;
 use bytes::Bytes;
@@ -7,18 +7,18 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::{io, net::UdpSocket as StdSocket};
 use tokio::net::UdpSocket;
 
-/// Longer than any beacon; what is longer still is no beacon either.
+/// Receive buffer, longer than any beacon; longer datagrams are truncated and rejected.
 const MAX_DATAGRAM: usize = 128;
 
-/// Most datagrams of one wake-up, so that a flood does not keep others from the thread.
+/// Most datagrams of one wake-up, so that a flood does not starve other tasks of the thread.
 const MAX_AT_ONCE: usize = 64;
 
-/// What is sent on one interface.
+/// Sender of beacons on one interface.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) candidate: Candidate,
     to: SocketAddrV4,
-    /// Nothing where the operating system refused it.
+    /// `None` if the operating system refused the socket.
     socket: Option<StdSocket>,
     pub(crate) sent: u64,
     pub(crate) failed: u64,
@@ -26,7 +26,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A socket with the address of the interface: receivers build the endpoint from the source.
+    /// Opens a socket with the address of the interface: receivers derive the endpoint from the source
+    /// address.
     pub(crate) fn new(candidate: Candidate, port: u16) -> Self {
         let to = SocketAddrV4::new(candidate.broadcast, port);
         let (socket, error) = match bind_sender(candidate.address) {
@@ -36,10 +37,11 @@ impl Sender {
         Self { candidate, to, socket, sent: 0, failed: 0, error }
     }
 
-    /// Sends a beacon; the next one tries again, so that nothing has to be done when a cable returns.
+    /// Sends a beacon. After a failure the next call tries again, so that a returning cable needs no
+    /// further action.
     pub(crate) fn send(&mut self, datagram: &[u8]) {
         if self.socket.is_none() {
-            // The address may have come back since.
+            // The address may exist again.
             *self = Self {
                 sent: self.sent,
                 failed: self.failed,
@@ -58,7 +60,7 @@ impl Sender {
             Err(error) => {
                 self.failed += 1;
                 if self.error.is_none() {
-                    // Once for each time that it stops to work, not once a second.
+                    // Logged when sending begins to fail, not once a second.
                     tracing::warn!(interface = self.candidate.name, %error, "beacons cannot be sent on this interface");
                 }
                 self.error = Some(error.to_string());
@@ -74,10 +76,10 @@ fn bind_sender(address: Ipv4Addr) -> io::Result<StdSocket> {
     Ok(socket)
 }
 
-/// The socket that hears beacons. Several nodes on one host all hear them.
+/// Socket that receives beacons. Several nodes on one host receive them all.
 ///
 /// # Errors
-/// Another program has the port for itself, or there is no IPv4.
+/// Another program uses the port exclusively, or there is no IPv4.
 pub(crate) fn bind_receiver(port: u16) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_address(true)?;
@@ -89,10 +91,10 @@ pub(crate) fn bind_receiver(port: u16) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-/// Waits for datagrams and takes those that are there.
+/// Waits for datagrams and takes all that are available.
 ///
 /// # Errors
-/// The socket is of no more use.
+/// The socket has failed.
 pub(crate) async fn receive(socket: &UdpSocket, into: &mut Vec<(IpAddr, Bytes)>) -> io::Result<()> {
     socket.readable().await?;
     let mut buf = [0; MAX_DATAGRAM];
@@ -100,7 +102,7 @@ pub(crate) async fn receive(socket: &UdpSocket, into: &mut Vec<(IpAddr, Bytes)>)
         match socket.try_recv_from(&mut buf) {
             Ok((len, from)) => into.push((from.ip(), Bytes::copy_from_slice(&buf[..len]))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // An answer of some host to one of our own datagrams; says nothing about this socket.
+            // An ICMP answer to a datagram of this host; does not concern this socket.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }

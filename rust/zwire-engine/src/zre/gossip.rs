@@ -1,7 +1,8 @@
-//! Gossip: how nodes find each other where no broadcast reaches (`zre` 6).
+//! Gossip: discovery of nodes where broadcasts do not reach (`zre` 6).
 //!
-//! Without a hub of its own a node is a client of each hub that it connects to. With one, those are remotes
-//! of its hub, which passes on what it hears. As in zyre, gossip is not encrypted; keys travel in it.
+//! Without a hub of its own a node is a client of each hub that it connects to. With one, those hubs are
+//! remotes of its hub, which forwards what it receives. As in zyre, gossip is not encrypted; public keys
+//! are part of it.
 
 use super::{core::Core, node::Shared, options::NodeOptions};
 use crate::{
@@ -28,23 +29,23 @@ use zwire_proto::{
     },
 };
 
-/// A message of gossip is a tuple: a key, an endpoint, a CURVE key.
+/// Largest gossip message: a tuple of a key, an endpoint and a CURVE key.
 const MAX_MESSAGE_SIZE: usize = 64 << 10;
 
-/// A hub that we connect to.
+/// A hub that this node connects to.
 struct Way {
     outbound: Arc<Outbound>,
-    /// Nothing if the hub of this node speaks to it.
+    /// `None` if the hub of this node speaks to it.
     client: Option<Client>,
 }
 
-/// What a node does for gossip.
+/// Gossip state of a node.
 #[derive(Default)]
 pub(crate) struct Gossip {
     hub: Option<Hub>,
     listeners: Vec<Listener>,
     ways: Vec<Way>,
-    /// Of the hub: who can be told something.
+    /// Connections of the hub to its clients and remotes.
     connections: HashMap<u64, Arc<Connection>>,
 }
 
@@ -62,7 +63,7 @@ impl Gossip {
         self.ways.iter_mut().filter_map(|way| way.client.as_mut()).for_each(|c| c.handle_timeout(now));
     }
 
-    /// A peer is gone: who comes later is not sent there.
+    /// Forgets a peer that is gone, so that new clients do not get its endpoint.
     pub(crate) fn forget(&mut self, peer: &Uuid) {
         if let Some(hub) = &mut self.hub {
             hub.remove(&Bytes::copy_from_slice(&peer.to_hex()));
@@ -90,7 +91,8 @@ impl Gossip {
         for way in &mut self.ways {
             let Some(client) = &mut way.client else { continue };
             while let Some(frame) = client.poll_transmit() {
-                // Only what is said while the connection is open counts; the client begins anew with the next.
+                // Frames without an open connection are dropped; the client starts anew with the next
+                // connection.
                 if let Some(connection) = way.outbound.connection() {
                     send(&connection, frame);
                 }
@@ -107,7 +109,7 @@ impl Gossip {
     }
 }
 
-/// What a node says about itself.
+/// Gossip tuple of this node.
 fn own_tuple(core: &Core, options: &NodeOptions) -> (Bytes, Bytes) {
     let tuple = Tuple {
         uuid: options.machine.uuid,
@@ -128,7 +130,7 @@ fn config(socket_type: SocketType, options: &NodeOptions) -> ConnectionConfig {
 }
 
 impl Shared {
-    /// Becomes a hub; where it listens.
+    /// Starts a hub; returns the endpoint that it listens on.
     pub(crate) fn gossip_bind(self: &Arc<Self>, core: &mut Core, endpoint: &str) -> Result<String, Error> {
         let owner = Arc::new(HubOwner(Arc::downgrade(self)));
         let listener =
@@ -140,7 +142,7 @@ impl Shared {
             let (key, value) = own_tuple(core, &self.options);
             hub.publish(clock::now(), &key, &value).map_err(zwire_proto::zre::node::NodeError::from)?;
             core.gossip.hub = Some(hub);
-            // From now on the hub speaks to them.
+            // The hub takes over the connections to other hubs.
             for way in core::mem::take(&mut core.gossip.ways) {
                 way.outbound.close();
                 self.gossip_connect(core, way.outbound.endpoint())?;
@@ -149,7 +151,7 @@ impl Shared {
         Ok(bound)
     }
 
-    /// Finds peers by a hub.
+    /// Connects to a hub to find peers.
     pub(crate) fn gossip_connect(self: &Arc<Self>, core: &mut Core, endpoint: &str) -> Result<(), Error> {
         let config = config(SocketType::Dealer, &self.options);
         let way = core.gossip.ways.len();
@@ -166,7 +168,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Changes what a node knows by gossip, and acts on what came of it.
+    /// Changes the gossip state of a running node, and handles the tuples received.
     fn with_gossip(self: &Arc<Self>, f: impl FnOnce(&mut Gossip, Now)) {
         let now = clock::now();
         let mut state = self.lock();
@@ -193,7 +195,7 @@ fn frames(inbound: &mut Vec<Inbound>) -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// Who comes to our hub, and the hubs that ours connects to.
+/// Owner of the hub's connections: from clients, and to other hubs.
 struct HubOwner(Weak<Shared>);
 
 impl Owner for HubOwner {
@@ -228,7 +230,7 @@ impl Owner for HubOwner {
     }
 }
 
-/// A hub that we are a client of.
+/// Owner of the connection to a hub that this node is a client of.
 struct ClientOwner {
     shared: Weak<Shared>,
     way: usize,

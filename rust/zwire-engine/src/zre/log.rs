@@ -1,6 +1,7 @@
-//! ZRE/LOG: who collects it and who sends it (RFC 20, `zre` 13.1).
+//! ZRE/LOG: collectors and senders of logs (RFC 20, `zre` 13.1).
 //!
-//! A collector is a SUB that listens and wants everything; a sender is a PUB that connects to each collector.
+//! A collector is a SUB that listens and subscribes to everything; a sender is a PUB that connects to
+//! each collector.
 
 use super::interfaces::{self, Purpose, Verdict};
 use crate::{
@@ -33,20 +34,21 @@ use zwire_proto::{
     },
 };
 
-/// A frame of ZRE/LOG is 18 octets and a text of at most 255.
+/// Largest message; a ZRE/LOG frame is 18 octets and a text of at most 255.
 const MAX_MESSAGE_SIZE: usize = 4096;
 
-/// Frames that wait for a collector that has not subscribed yet: its subscription is on the way, and what
-/// a PUB says before it has come is lost. What the node says about its start fits.
+/// Frames that wait until the subscription of a collector arrives; a PUB would drop them. Large
+/// enough for the log lines of a node's start.
 const MAX_PENDING: usize = 256;
 
-/// Most prefixes of one collector; those of ours and of zyre want everything, by one.
+/// Most prefixes of one collector; zwire and zyre use a single empty one, which matches everything.
 const MAX_PREFIXES: usize = 64;
 
-/// What waits for the application.
+/// Bounds of the records that wait for the application.
 pub const RECORDS: Bounds = Bounds { messages: 65536, bytes: 32 << 20, overflow: Overflow::DropOldest };
 
-/// How often a connection is tried; a node that is gone without a word is noticed after three times.
+/// Heartbeat interval of connections; a node that is gone without closing is detected after three of
+/// them.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 fn config(socket_type: SocketType) -> ConnectionConfig {
@@ -57,12 +59,12 @@ fn config(socket_type: SocketType) -> ConnectionConfig {
     config
 }
 
-/// A line that somebody has logged.
+/// Received log record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {
-    /// It.
+    /// Content of the record.
     pub log: Log,
-    /// Where it came from.
+    /// Address of the sender.
     pub from: SocketAddr,
 }
 
@@ -72,7 +74,7 @@ impl Weigh for LogRecord {
     }
 }
 
-/// Collects what nodes log. Drop it to end it.
+/// Collector of the logs of nodes. Dropping it closes it.
 pub struct LogCollector {
     birth: Birth,
     listener: Listener,
@@ -82,19 +84,19 @@ pub struct LogCollector {
 }
 
 impl LogCollector {
-    /// Listens at `tcp://host:port`. Nodes are told `advertise`, or else that; in the place of all addresses
-    /// that of the first interface that suits.
+    /// Listens on `tcp://host:port`. Nodes are given the endpoint `advertise`, or else that of the
+    /// listener; a wildcard address is replaced by that of the first suitable interface.
     ///
     /// # Errors
-    /// It cannot be listened on.
+    /// The endpoint cannot be listened on.
     pub fn bind(endpoint: &str, advertise: Option<&str>) -> Result<Self, Error> {
         Self::bind_bounded(endpoint, advertise, RECORDS)
     }
 
-    /// As [`Self::bind`]; so many records may wait. Who logs never waits, whatever the bounds say.
+    /// As [`Self::bind`], with bounds for the waiting records. Senders never wait, whatever the bounds.
     ///
     /// # Errors
-    /// It cannot be listened on.
+    /// The endpoint cannot be listened on.
     pub fn bind_bounded(endpoint: &str, advertise: Option<&str>, bounds: Bounds) -> Result<Self, Error> {
         let runtime = runtime::handle()?;
         let records = Queue::new(bounds);
@@ -112,31 +114,31 @@ impl LogCollector {
         Ok(Self { birth: Birth::here(), listener, endpoint, records, owner })
     }
 
-    /// The process that it belongs to.
+    /// Process that the collector belongs to.
     #[must_use]
     pub const fn birth(&self) -> Birth {
         self.birth
     }
 
-    /// What nodes are told.
+    /// Endpoint that is given to nodes.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// What was logged.
+    /// Queue of received records.
     #[must_use]
     pub const fn records(&self) -> &Arc<Queue<LogRecord>> {
         &self.records
     }
 
-    /// Messages that are no ZRE/LOG.
+    /// Number of messages that were not valid ZRE/LOG.
     #[must_use]
     pub fn malformed(&self) -> u64 {
         *self.owner.malformed.lock()
     }
 
-    /// Collects no more. What has come can still be taken.
+    /// Stops collecting. Records in the queue can still be taken.
     pub fn close(&self) {
         if self.birth.is_here() {
             self.listener.close();
@@ -166,7 +168,7 @@ impl Owner for CollectorOwner {
             let Inbound::Message(message) = item else { continue };
             match message.frames().first().map(Log::decode) {
                 Some(Ok(log)) => {
-                    // The oldest falls out where nobody takes them, and is counted there.
+                    // If nothing takes the records, the oldest is dropped and counted by the queue.
                     let _ = self.records.push(LogRecord { log, from: connection.remote() });
                 }
                 _ => *self.malformed.lock() += 1,
@@ -179,7 +181,7 @@ impl Owner for CollectorOwner {
     fn closed(&self, _connection: Option<&Arc<Connection>>, _reason: &CloseReason) {}
 }
 
-/// A collector that is sent to.
+/// A collector that records are sent to.
 struct Way {
     outbound: Arc<Outbound>,
     owner: Arc<SenderOwner>,
@@ -191,7 +193,7 @@ struct SenderOwner(Mutex<Subscribed>);
 #[derive(Default)]
 struct Subscribed {
     prefixes: Vec<Bytes>,
-    /// It has subscribed once; from then on it gets what it wants and nothing else.
+    /// Set with the first subscription; before it, frames are kept in `pending`.
     ever: bool,
     pending: VecDeque<Bytes>,
 }
@@ -234,7 +236,7 @@ impl Owner for SenderOwner {
         None
     }
 
-    /// The next connection subscribes anew.
+    /// Subscriptions end with their connection; the next one subscribes anew.
     fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
         if connection.is_some() {
             self.0.lock().prefixes.clear();
@@ -242,7 +244,7 @@ impl Owner for SenderOwner {
     }
 }
 
-/// The collectors that somebody sends to.
+/// Collectors that a node or [`LogSender`] sends to.
 #[derive(Default)]
 pub(crate) struct Collectors(HashMap<Bytes, Way>);
 
@@ -283,7 +285,7 @@ impl Collectors {
     }
 }
 
-/// Logs in the name of a node. Drop it to end it.
+/// Sender of log records in the name of a node. Dropping it closes it.
 pub struct LogSender {
     birth: Birth,
     runtime: Handle,
@@ -292,7 +294,7 @@ pub struct LogSender {
 }
 
 impl LogSender {
-    /// For a node of that text: zyre takes `ip:port` of its mailbox.
+    /// Makes a sender for a node text: zyre uses `ip:port` of its mailbox.
     ///
     /// # Errors
     /// The runtime cannot be started.
@@ -301,19 +303,19 @@ impl LogSender {
         Ok(Self { birth: Birth::here(), runtime: runtime::handle()?, node, collectors: Mutex::default() })
     }
 
-    /// Sends to a collector, too.
+    /// Adds a collector.
     ///
     /// # Errors
-    /// It is no endpoint.
+    /// The endpoint is invalid.
     pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
         self.birth.check()?;
         self.collectors.lock().connect(&self.runtime, Bytes::copy_from_slice(endpoint.as_bytes()))
     }
 
-    /// Logs a line. `time` is since 1970; without it, now.
+    /// Logs a line. `time` is since 1970; `None` means now.
     ///
     /// # Errors
-    /// A level or event that is not defined, or a text that is too long.
+    /// An undefined level or event, or a text that is too long.
     pub fn log(
         &self,
         level: LogLevel,
@@ -332,7 +334,7 @@ impl LogSender {
         Ok(())
     }
 
-    /// Waits until collectors have what was logged, at most `limit`, and ends.
+    /// Waits until the records were written to collectors, at most `limit`, and closes.
     pub fn close(&self, limit: Duration) {
         if !self.birth.is_here() {
             return;

@@ -1,13 +1,13 @@
 //! ZRE: sockets, timers and interfaces for the node of `zwire_proto::zre`.
 //!
-//! | File | What |
+//! | File | Content |
 //! | --- | --- |
-//! | `options` | what a node is told before it starts |
-//! | `batch` | many messages at once |
-//! | `beacon` | datagrams of discovery |
-//! | `core` | the machine and all that it has opened, behind one lock |
+//! | `options` | options of a node |
+//! | `batch` | batches of messages |
+//! | `beacon` | discovery datagrams |
+//! | `core` | the machine, its sockets and its connections, behind one lock |
 //! | `effects` | writes that are due once the lock of a node is released |
-//! | `node` | the handle of the application |
+//! | `node` | the handle that applications hold |
 //! | `tasks` | the tasks of a node: receiving beacons, following the interfaces |
 //! | `gossip` | clients and hub of zgossip |
 //! | `log` | ZRE/LOG: collector and sender |

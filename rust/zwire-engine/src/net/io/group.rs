@@ -1,5 +1,5 @@
-//! The sockets of a multicast group: one that hears, and one that speaks and whose address is our name
-//! there (`zenoh-wire` 3.15).
+//! Sockets of a multicast group: one receives, the other sends, and its address identifies this node in
+//! the group (`zenoh-wire` 3.15).
 
 use super::{Ends, message::Prefix, udp};
 use crate::{config::Target, error::ConnectReason};
@@ -13,10 +13,10 @@ use std::{
 };
 use tokio::net::UdpSocket;
 
-/// As the reference: a group is for the nodes of one network.
+/// Default TTL, as in eclipse-zenoh: a group does not extend beyond one network.
 const TTL: u32 = 1;
 
-/// The group that an endpoint names, if it does.
+/// Group address of an endpoint, if it is a multicast endpoint.
 pub(crate) fn group_of(target: &Target) -> Option<SocketAddr> {
     if target.endpoint.protocol() != "udp" {
         return None;
@@ -24,17 +24,17 @@ pub(crate) fn group_of(target: &Target) -> Option<SocketAddr> {
     target.endpoint.address().parse().ok().filter(|address: &SocketAddr| address.ip().is_multicast())
 }
 
-/// Our place in a group.
+/// Membership of this node in a group.
 pub(crate) struct Group {
     ears: UdpSocket,
     mouth: UdpSocket,
-    /// Our name.
+    /// Address that identifies this node.
     local: SocketAddr,
     group: SocketAddr,
     prefix: Prefix,
 }
 
-/// Where an interface takes part: its number, and its first address of each family.
+/// Interface used for a group: its index, and its first address of each family.
 #[derive(Default)]
 struct Place {
     index: u32,
@@ -43,7 +43,7 @@ struct Place {
 }
 
 impl Place {
-    /// The interface of that name or address; without one the system chooses.
+    /// Finds the interface with that name or address; without one the system chooses.
     fn find(wanted: Option<&str>) -> io::Result<Self> {
         let Some(wanted) = wanted else { return Ok(Self::default()) };
         let address: Option<IpAddr> = wanted.parse().ok();
@@ -75,10 +75,10 @@ impl Place {
 }
 
 impl Group {
-    /// Takes a place in the group of an endpoint; in a runtime.
+    /// Joins the group of an endpoint; must run in a runtime.
     ///
     /// # Errors
-    /// What the system has against it.
+    /// Errors of the operating system.
     pub(crate) fn join(target: &Target, group: SocketAddr) -> Result<Self, ConnectReason> {
         Self::open(target, group).map_err(ConnectReason::io)
     }
@@ -112,19 +112,20 @@ impl Group {
         if let Some(tos) = options.tos {
             if group.is_ipv6() { mouth.set_tclass_v6(tos.into())? } else { mouth.set_tos_v4(tos.into())? }
         }
-        // Tells which address the system chooses.
+        // Connected to learn which local address the system chooses.
         mouth.connect(&group.into())?;
         mouth.set_nonblocking(true)?;
 
         let ears = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
         udp::hold_a_burst(&ears);
-        // Several nodes of one host hear the group.
+        // Several nodes on one host receive from the group.
         ears.set_reuse_address(true)?;
         #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
         ears.set_reuse_port(true)?;
         let mut groups = vec![group.ip()];
         groups.extend(options.join.iter().filter(|other| other.is_ipv4() == group.is_ipv4()));
-        // Bound to the group, so that nothing else comes in; with several that is not possible.
+        // Bound to the group address, so that nothing else is received; with several groups that is not
+        // possible.
         let at = if groups.len() == 1 && cfg!(unix) { group.ip() } else { unspecified(group) };
         ears.bind(&SocketAddr::new(at, group.port()).into())?;
         for group in groups {
@@ -141,7 +142,7 @@ impl Group {
         Ok(Self { local: mouth.local_addr()?, ears, mouth, group, prefix: Prefix::default() })
     }
 
-    /// Appends the next datagram of somebody else, and tells whose it is.
+    /// Appends the next datagram of another node, and returns its source.
     ///
     /// # Errors
     /// `WouldBlock`: there is none now.
@@ -167,7 +168,7 @@ impl Group {
         out: &mut VecDeque<Bytes>,
         progress: impl FnMut(usize),
     ) -> io::Result<bool> {
-        // Nobody in the group is worth giving it up.
+        // An error caused by one member must not end the group.
         let is_lost =
             |error: &io::Error| udp::is_lost(error) || error.kind() == io::ErrorKind::ConnectionRefused;
         udp::send_all(&self.mouth, &self.prefix, out, progress, is_lost)

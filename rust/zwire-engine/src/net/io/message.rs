@@ -1,21 +1,21 @@
-//! Links that carry messages: between a message and its length prefix, which is not sent.
+//! Message-oriented links: conversion between messages and length prefixes, which are not sent.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::{collections::VecDeque, io::IoSlice};
 
-/// Most parts of one message that are not copied together: a batch of 64 KiB has 16 payloads by
-/// reference at most, and what stands between them.
+/// Most parts of one message that are passed without copying them together: a batch of 64 KiB has at most
+/// 16 payloads by reference, and the parts between them.
 const MAX_PARTS: usize = 40;
 
-/// The width of the prefix: two bytes, or four in low latency.
+/// Width of the prefix: two bytes, or four in low-latency mode.
 #[derive(Debug, Default)]
 pub(super) struct Prefix {
     wide: AtomicBool,
 }
 
 impl Prefix {
-    /// From now on it has four bytes.
+    /// Switches to four bytes.
     pub(super) fn widen(&self) {
         self.wide.store(true, Ordering::Relaxed);
     }
@@ -24,14 +24,14 @@ impl Prefix {
         if self.wide.load(Ordering::Relaxed) { 4 } else { 2 }
     }
 
-    /// Appends a prefix whose message is to follow; gives what [`Self::close`] wants.
+    /// Appends a prefix for a message that follows; returns the position for [`Self::close`].
     pub(super) fn open(&self, buf: &mut BytesMut) -> usize {
         let at = buf.len();
         buf.put_bytes(0, self.len());
         at
     }
 
-    /// The message of the prefix at `at` is whole. Gives its length.
+    /// Completes the prefix at `at` with the length of its message, and returns that length.
     pub(super) fn close(&self, buf: &mut BytesMut, at: usize) -> usize {
         let len = buf.len() - at - self.len();
         #[allow(clippy::cast_possible_truncation, reason = "a batch has less than 64 KiB")]
@@ -41,15 +41,15 @@ impl Prefix {
         len
     }
 
-    /// Appends a message behind its prefix.
+    /// Appends a message with its prefix.
     pub(super) fn append(&self, buf: &mut BytesMut, message: &[u8]) {
         let at = self.open(buf);
         buf.extend_from_slice(message);
         self.close(buf, at);
     }
 
-    /// Gives the first message in `out` to `send`, in parts, and takes it out if that succeeds. `None`
-    /// when there is none.
+    /// Passes the first message in `out` to `send`, in parts, and removes it if that succeeds. `None` if
+    /// there is none.
     pub(super) fn send_first<T, E>(
         &self,
         out: &mut VecDeque<Bytes>,
@@ -58,7 +58,7 @@ impl Prefix {
         while out.front().is_some_and(Bytes::is_empty) {
             out.pop_front();
         }
-        // A prefix is written in one piece, and whoever makes batches makes whole ones.
+        // A prefix is always written in one piece, and `out` holds complete batches only.
         let prefix = self.len();
         let len = match *out.front()?.get(..prefix)? {
             [a, b] => usize::from(u16::from_le_bytes([a, b])),
@@ -86,7 +86,7 @@ impl Prefix {
     }
 }
 
-/// What stands in `out` from `skip` on, `len` bytes of it.
+/// The `len` bytes of `out` that begin at `skip`.
 fn parts(out: &VecDeque<Bytes>, mut skip: usize, len: usize) -> impl Iterator<Item = &[u8]> {
     let mut left = len;
     out.iter().map_while(move |part| {
@@ -133,7 +133,7 @@ mod tests {
             let mut buf = BytesMut::new();
             let messages = [&b"first"[..], b"", b"the third"];
             messages.iter().for_each(|message| prefix.append(&mut buf, message));
-            // In two parts, cut within a message.
+            // Cut into two parts within a message.
             let head = buf.split_to(prefix.len() + 2).freeze();
             let mut out = VecDeque::from([head, Bytes::new(), buf.freeze()]);
             for message in messages {

@@ -1,10 +1,10 @@
-//! [`Io`]: what a link reads from and writes to, whatever carries its bytes.
+//! [`Io`]: the connection under a link, independent of its protocol.
 //!
-//! An enum and not a trait object: the calls of the hot path stay visible to the compiler. Reading is
-//! the link's task alone; any thread may write.
+//! An enum and not a trait object, so that the compiler can inline the calls of the hot path. Only the
+//! link's task reads; any thread may write.
 //!
-//! A link that carries messages looks like a stream here: each message stands behind the length prefix
-//! that a stream would have, in both directions. The prefix is not sent.
+//! A message-oriented link looks like a stream: each message is preceded by the length prefix that a
+//! stream would have, in both directions. The prefix is not sent.
 
 mod group;
 mod message;
@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) use group::{Group, group_of};
 pub(crate) use quic::{DATAGRAMS, Ways};
 
-/// The protocols of endpoints that this build speaks, as errors list them.
+/// Protocols of endpoints that this build supports, for error texts.
 pub(crate) const PROTOCOLS: &[&str] = &[
     "tcp",
     "udp",
@@ -43,7 +43,7 @@ pub(crate) const PROTOCOLS: &[&str] = &[
 pub(crate) enum Io {
     Tcp(TcpStream),
     Udp(udp::Udp),
-    /// A multicast group, which is heard by other means.
+    /// A multicast group; its datagrams are received by other means.
     Group(Box<Group>),
     Tls(Box<tls::Stream>),
     Ws(Box<ws::Stream>),
@@ -52,14 +52,14 @@ pub(crate) enum Io {
     Unix(unix::Stream),
 }
 
-/// The two ends of a connection.
+/// Both ends of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Ends {
-    /// Our end, as a locator.
+    /// Local end, as a locator.
     pub(crate) local: String,
-    /// The other end, as a locator.
+    /// Remote end, as a locator.
     pub(crate) peer: String,
-    /// Both as addresses, local first, where they have some.
+    /// Both addresses, local first, if the protocol has addresses.
     pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
 }
 
@@ -74,10 +74,10 @@ impl Ends {
 }
 
 impl Io {
-    /// Connects to what `target` names.
+    /// Connects to `target`.
     ///
     /// # Errors
-    /// Why it could not.
+    /// Reason of the failure.
     pub(crate) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
@@ -94,10 +94,10 @@ impl Io {
         }
     }
 
-    /// Whether a link to `target` has what it needs, as far as it can be known without a network.
+    /// Checks the requirements of a link to `target` as far as possible without a network.
     ///
     /// # Errors
-    /// What is missing or of no use.
+    /// The missing or invalid setting.
     pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
             tls::PROTOCOL | quic::PROTOCOL => tls::check_connect(target, link),
@@ -105,10 +105,10 @@ impl Io {
         }
     }
 
-    /// Appends what there is: one message, or what the stream has. 0 is the end.
+    /// Appends available data: one message, or the bytes that a stream has. Returns 0 at the end.
     ///
     /// # Errors
-    /// `WouldBlock`: there is nothing now. Any other ends the connection.
+    /// `WouldBlock`: no data now. Any other error ends the connection.
     #[inline]
     pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         match self {
@@ -123,10 +123,11 @@ impl Io {
         }
     }
 
-    /// Writes as much as the connection takes: true when all is on its way. `progress` hears of each write.
+    /// Writes as much as the connection takes: true when all is written. `progress` is called after each
+    /// write.
     ///
     /// # Errors
-    /// The connection is of no more use.
+    /// The connection has failed.
     #[inline]
     pub(crate) fn try_write(
         &self,
@@ -145,10 +146,10 @@ impl Io {
         }
     }
 
-    /// Returns when reading may give something; it may also give nothing.
+    /// Returns when a read may succeed; it may still find nothing.
     ///
     /// # Errors
-    /// The connection is of no more use.
+    /// The connection has failed.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.readable().await,
@@ -165,10 +166,10 @@ impl Io {
         }
     }
 
-    /// Returns when the connection may take something; it may also take nothing.
+    /// Returns when a write may succeed; the connection may still take nothing.
     ///
     /// # Errors
-    /// The connection is of no more use.
+    /// The connection has failed.
     pub(crate) async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.writable().await,
@@ -185,23 +186,23 @@ impl Io {
         }
     }
 
-    /// So many bytes at most should wait unsent in the kernel; see [`Pace`](crate::net::pace::Pace).
+    /// Bounds the unsent bytes in the kernel; see [`Pace`](crate::net::pace::Pace).
     pub(crate) fn set_room(&self, bytes: u32) {
         match self {
             Self::Tcp(stream) => tcp::set_room(stream, bytes),
             Self::Tls(stream) => tcp::set_room(stream.socket(), bytes),
             Self::Ws(stream) => tcp::set_room(stream.socket(), bytes),
-            // Datagrams are sent as they come.
+            // Datagrams are sent at once.
             Self::Udp(_) | Self::Group(_) => {}
             Self::Quic(stream) => stream.set_room(bytes),
-            // The buffers of the other end are all that there is.
+            // Bytes go directly into the receive buffer of the other end.
             #[cfg(unix)]
             Self::Unix(_) => {}
         }
     }
 
-    /// Whether the kernel has sent all that was written; else [`Self::writable`] returns once it has, or
-    /// has sent enough for its [room](Self::set_room). Where that cannot be told, it has.
+    /// Whether the kernel has sent all that was written; if not, [`Self::writable`] returns once it has,
+    /// or once the unsent bytes are below the [room](Self::set_room). True if the system does not tell.
     pub(crate) fn is_drained(&self) -> bool {
         match self {
             Self::Tcp(stream) => tcp::is_drained(stream),
@@ -211,8 +212,8 @@ impl Io {
         }
     }
 
-    /// The link is given up: says so in the protocol that carries it, if there is one and it can be done
-    /// at once.
+    /// Signals the end of the link in the underlying protocol, if that has a message for it that can be
+    /// sent at once.
     pub(crate) fn close(&self) {
         match self {
             Self::Tls(stream) => stream.close(),
@@ -222,16 +223,16 @@ impl Io {
         }
     }
 
-    /// Nothing more will be written: whether what was written is out of our hands.
+    /// Whether everything written so far has left this process; called when nothing more will be written.
     pub(crate) fn is_delivered(&self) -> bool {
         match self {
             Self::Quic(stream) => stream.is_delivered(),
-            // The kernel has it.
+            // The kernel delivers it.
             _ => true,
         }
     }
 
-    /// The common name in the certificate of the other side, where it has shown one.
+    /// Common name in the certificate of the other side, if it presented one.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Tls(stream) => stream.name(),
@@ -240,7 +241,7 @@ impl Io {
         }
     }
 
-    /// When the link has to end with a certificate, in time of the wall clock since 1970.
+    /// Time at which the link has to end with a certificate, in wall-clock time since 1970.
     pub(crate) const fn expires(&self) -> Option<Duration> {
         match self {
             Self::Tls(stream) => stream.expires(),
@@ -249,7 +250,7 @@ impl Io {
         }
     }
 
-    /// Whether what was written arrives, unless the connection ends.
+    /// Whether written data arrives unless the connection ends.
     pub(crate) const fn is_reliable(&self) -> bool {
         match self {
             Self::Udp(_) | Self::Group(_) => false,
@@ -258,7 +259,7 @@ impl Io {
         }
     }
 
-    /// Whether batches travel behind a length prefix; else each is a message.
+    /// Whether batches are preceded by a length prefix; otherwise each is a message.
     pub(crate) const fn is_streamed(&self) -> bool {
         match self {
             Self::Ws(_) | Self::Udp(_) | Self::Group(_) => false,
@@ -276,7 +277,7 @@ impl Io {
         }
     }
 
-    /// The handshake is over. With low latency prefixes have four bytes from now on.
+    /// Marks the end of the handshake. In low-latency mode prefixes have four bytes from now on.
     pub(crate) fn set_open(&self, low_latency: bool) {
         match self {
             Self::Udp(socket) if low_latency => socket.set_low_latency(),
@@ -286,7 +287,7 @@ impl Io {
         }
     }
 
-    /// By what ways batches leave, where there are several that do not wait for each other.
+    /// Independent ways by which batches leave, if there are several.
     pub(crate) fn ways(&self) -> Option<Ways> {
         match self {
             Self::Quic(stream) => stream.ways(),
@@ -307,7 +308,7 @@ impl Io {
         }
     }
 
-    /// The way by which a batch has left last.
+    /// Way by which the last batch has left.
     pub(crate) fn last_way(&self) -> usize {
         match self {
             Self::Quic(stream) => stream.last_way(),
@@ -315,14 +316,14 @@ impl Io {
         }
     }
 
-    /// What is written next waits until everything else has arrived.
+    /// Makes the next write wait until everything before it has arrived.
     pub(crate) fn hold(&self) {
         if let Self::Quic(stream) = self {
             stream.hold();
         }
     }
 
-    /// Who is connected.
+    /// Both ends of the connection.
     ///
     /// # Errors
     /// The connection is lost already.
@@ -340,7 +341,7 @@ impl Io {
     }
 }
 
-/// What takes connections in.
+/// Listener of any protocol.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Udp(Box<udp::Listener>),
@@ -351,16 +352,16 @@ pub(crate) enum Listener {
     Unix(unix::Listener),
 }
 
-/// A listener that is bound.
+/// A bound listener.
 pub(crate) struct Bound {
     pub(crate) listener: Listener,
-    /// Where others find it, with the port that the system chose.
+    /// Locator of the listener, with the port that the system chose.
     pub(crate) locator: String,
-    /// What is to be undone when the session closes.
+    /// Cleanup for when the session closes.
     pub(crate) guard: Option<Guard>,
 }
 
-/// What a listener leaves behind until this is dropped.
+/// Resource of a listener that is released on drop.
 pub(crate) enum Guard {
     Quic(#[allow(dead_code, reason = "held for its drop")] quic::Guard),
     #[cfg(unix)]
@@ -368,10 +369,10 @@ pub(crate) enum Guard {
 }
 
 impl Listener {
-    /// Listens where `target` says; in a runtime.
+    /// Listens on `target`; must run in a runtime.
     ///
     /// # Errors
-    /// Why it could not.
+    /// Reason of the failure.
     pub(crate) async fn bind(target: &Target, link: &Link) -> Result<Bound, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => {
@@ -392,7 +393,7 @@ impl Listener {
             tls::PROTOCOL => {
                 let listener = tls::Listener::bind(target, link).await?;
                 let port = listener.port().map_err(ConnectReason::io)?;
-                // A name stays one: it is what the certificate is for.
+                // A host name is kept, because the certificate is issued for it.
                 let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
                 let locator = locator(target, &format!("{host}:{port}"));
                 Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
@@ -417,10 +418,10 @@ impl Listener {
         }
     }
 
-    /// Whether a listener at `target` has what it needs, as far as it can be known without a network.
+    /// Checks the requirements of a listener at `target` as far as possible without a network.
     ///
     /// # Errors
-    /// What is missing or of no use.
+    /// The missing or invalid setting.
     pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
             tls::PROTOCOL | quic::PROTOCOL => tls::check_listen(target, link),
@@ -428,10 +429,10 @@ impl Listener {
         }
     }
 
-    /// The next connection. Nothing that it has to say was waited for.
+    /// Accepts the next connection, without waiting for any data from it.
     ///
     /// # Errors
-    /// The operating system's; another may come.
+    /// Errors of the operating system; a later call may succeed.
     pub(crate) async fn accept(&self) -> io::Result<Incoming> {
         match self {
             Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
@@ -449,9 +450,9 @@ impl Listener {
     }
 }
 
-/// A connection that somebody has made to us.
+/// An accepted connection.
 pub(crate) enum Incoming {
-    /// It can be used as it is.
+    /// A connection that needs no further handshake.
     Ready(Io),
     Tcp(TcpStream),
     Tls(TcpStream, Arc<tls::Acceptor>),
@@ -460,7 +461,7 @@ pub(crate) enum Incoming {
 }
 
 impl Incoming {
-    /// Who it is, as far as an address tells.
+    /// Address of the peer, for log texts.
     pub(crate) fn peer(&self) -> String {
         let address = match self {
             Self::Tcp(socket) | Self::Ws(socket) | Self::Tls(socket, _) => socket.peer_addr(),
@@ -470,10 +471,10 @@ impl Incoming {
         address.map_or_else(|_| String::new(), |address| address.to_string())
     }
 
-    /// Makes it ready for the handshake of Zenoh; bounded in time by the caller.
+    /// Performs the handshake of the underlying protocol; the caller bounds the time.
     ///
     /// # Errors
-    /// Why it is of no use.
+    /// Reason of the failure.
     pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
         match self {
             Self::Ready(io) => Ok(io),
@@ -488,15 +489,15 @@ impl Incoming {
     }
 }
 
-/// The locator of a listener that is bound to `address`.
+/// Locator of a listener that is bound to `address`.
 fn locator(target: &Target, address: &str) -> String {
     let bound = target.endpoint.with_address(address);
-    // An address that the system gives is one; it may only be longer than the one it came from.
+    // An address of the system always parses; the result may only exceed the length limit.
     bound.as_ref().unwrap_or(&target.endpoint).locator().as_str().to_owned()
 }
 
 impl ConnectReason {
-    /// What an error of a connection means; TLS has some of its own.
+    /// Reason for an error of a connection; TLS failures are recognised.
     pub(crate) fn io(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>()) {
             Some(failure) => Self::Tls(failure.clone()),

@@ -1,8 +1,8 @@
 //! TLS over TCP: `tls/<host>:<port>` (`zenoh-behaviour` 1.2, 7.1).
 //!
-//! One connection of rustls behind one lock, which reader and writers take in turns. Whoever holds it
-//! decrypts everything that was read, so that a writer never finds something for the reader. Large parts
-//! are encrypted from where they are; small ones are put together first, to share a record.
+//! One rustls connection behind one lock, which reader and writers share. Each holder decrypts everything
+//! that was read, so that a writer never finds data for the reader. Large parts are encrypted in place;
+//! small ones are copied together first, to share a record.
 
 use super::Ends;
 use crate::{
@@ -29,27 +29,27 @@ use tokio::{
     time::timeout,
 };
 
-/// In endpoints.
+/// Protocol name in endpoints.
 pub(super) const PROTOCOL: &str = "tls";
 
-/// Most plaintext of one record.
+/// Largest plaintext of one record.
 const FRAGMENT: usize = 16 * 1024;
 
-/// Plaintext that is encrypted before it is written: enough for one `write` to be cheap.
+/// Plaintext that is encrypted before it is written: enough to make a `write` worth its cost.
 const CHUNK: usize = 4 * FRAGMENT;
 
-/// More than a record adds to its plaintext, in any version.
+/// More than a record adds to its plaintext, in any version of TLS.
 const RECORD_OVERHEAD: usize = 64;
 
-/// What is read at once: at first a little more than the largest record, for 18,437 bytes are one; more
-/// where there is more.
+/// Size of the read buffer: first a little more than the largest record of 18,437 bytes; doubled while
+/// reads fill it.
 const READ: core::ops::RangeInclusive<usize> = 20 * 1024..=256 * 1024;
 
-/// Type of a record that says nothing; one may stand before an alert.
+/// Type of a record without content; one may precede an alert.
 const CHANGE_CIPHER_SPEC: u8 = 0x14;
 
-/// How long a listener that has refused somebody waits for the other side to close, so that the refusal
-/// arrives: closing with something unread would overtake it.
+/// Time for which a listener that refused a peer waits for the peer to close, so that the refusal arrives:
+/// closing with unread data would send a reset that overtakes it.
 const REFUSED_LINGER: Duration = Duration::from_millis(500);
 
 enum Session {
@@ -57,7 +57,7 @@ enum Session {
     Server(UnbufferedServerConnection),
 }
 
-/// Bytes that were read and not yet decrypted.
+/// Bytes read and not yet decrypted.
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
@@ -66,7 +66,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Where to read to. What has filled it the last time finds twice the room.
+    /// Free part of the buffer to read into. The buffer doubles if the last read filled it.
     fn room(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -83,7 +83,7 @@ impl Incoming {
     }
 }
 
-/// Bytes that were encrypted and not yet written.
+/// Bytes encrypted and not yet written.
 #[derive(Default)]
 struct Outgoing {
     bytes: Vec<u8>,
@@ -95,7 +95,8 @@ impl Outgoing {
         self.written == self.bytes.len()
     }
 
-    /// Appends what `encode` makes of at most `room` bytes. It says so when it needs more.
+    /// Appends what `encode` writes into at most `room` bytes. `missing` extracts the required size from
+    /// its error.
     fn append<E>(
         &mut self,
         room: usize,
@@ -129,7 +130,7 @@ impl Outgoing {
     }
 }
 
-/// What a turn is to do when application data may be sent.
+/// Task of a turn once application data may be sent.
 enum Task<'a> {
     Nothing,
     /// Encrypts about [`CHUNK`] bytes of it.
@@ -137,14 +138,14 @@ enum Task<'a> {
     SayGoodbye,
 }
 
-/// What a turn has come to.
+/// Result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The handshake needs an answer.
+    /// The handshake waits for the other side.
     Blocked,
     /// Application data may be sent.
     Ready,
-    /// Both sides have said that nothing follows.
+    /// Both sides have sent close_notify.
     Closed,
 }
 
@@ -152,15 +153,15 @@ struct State {
     session: Session,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Small parts, put together.
+    /// Small parts, copied together.
     staging: Vec<u8>,
-    /// Decrypted with the end of the handshake, for the first read.
+    /// Data decrypted with the end of the handshake, for the first read.
     early: BytesMut,
-    /// We have said that we send no more.
+    /// Whether close_notify was sent.
     closed: bool,
-    /// The other side has said so.
+    /// Whether the other side has sent close_notify.
     peer_closed: bool,
-    /// Why there is nothing more to read or to say.
+    /// Error after which nothing more is read or sent.
     failed: Option<Error>,
 }
 
@@ -178,8 +179,8 @@ impl State {
         }
     }
 
-    /// Decrypts everything that was read into `plaintext`, and does `task` when it can. What is to be
-    /// sent is in `outgoing` afterwards, also when it fails: then it says why.
+    /// Decrypts everything that was read into `plaintext`, and does `task` if possible. Data to be sent
+    /// is in `outgoing` afterwards, including the alert of a failure.
     fn turn(&mut self, plaintext: &mut BytesMut, task: Task<'_>) -> Result<Turn, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -190,7 +191,7 @@ impl State {
     }
 
     fn step(&mut self, plaintext: &mut BytesMut, task: Task<'_>) -> Result<Turn, Error> {
-        /// The two kinds of connections have the same methods and no trait.
+        /// The two kinds of connections have the same methods but no common trait.
         macro_rules! turn {
             ($session:expr) => {{
                 let mut task = task;
@@ -199,7 +200,7 @@ impl State {
                     let UnbufferedStatus { mut discard, state } =
                         $session.process_tls_records(self.incoming.unread());
                     let done = match state {
-                        // Once more, for the alert.
+                        // One more iteration encodes the alert.
                         Err(error) if failed.is_none() => {
                             failed = Some(error);
                             None
@@ -217,7 +218,8 @@ impl State {
                                     },
                                 )
                                 .map_err(|error| Error::General(error.to_string()))?;
-                            // Behind the alert it would read again what has failed, and say it again.
+                            // Stop after the alert: another iteration would fail on the same record and
+                            // send the alert again.
                             if self.outgoing.bytes.get(before) != Some(&CHANGE_CIPHER_SPEC)
                                 && let Some(error) = failed
                             {
@@ -228,7 +230,7 @@ impl State {
                         Ok(_) if failed.is_some() => {
                             return Err(failed.unwrap_or(Error::HandshakeNotComplete));
                         }
-                        // It goes out before anything else, and once.
+                        // The data is in `outgoing`, which is written before anything else.
                         Ok(ConnectionState::TransmitTlsData(data)) => {
                             data.done();
                             None
@@ -280,7 +282,7 @@ impl State {
         }
     }
 
-    /// Writes what was encrypted: true when nothing is left.
+    /// Writes encrypted bytes: true when nothing is left.
     fn flush(&mut self, socket: &TcpStream, mut progress: impl FnMut(usize)) -> io::Result<bool> {
         let Outgoing { bytes, written } = &mut self.outgoing;
         while *written < bytes.len() {
@@ -300,7 +302,7 @@ impl State {
         Ok(true)
     }
 
-    /// Reads what there is; 0 is the end.
+    /// Reads available bytes; 0 at the end.
     fn read(&mut self, socket: &TcpStream) -> io::Result<usize> {
         let n = socket.try_read(self.incoming.room())?;
         self.incoming.end += n;
@@ -308,7 +310,7 @@ impl State {
     }
 }
 
-/// Encrypts about [`CHUNK`] bytes, in full records as far as they go.
+/// Encrypts about [`CHUNK`] bytes, in full records where possible.
 fn encrypt<D>(
     writer: &mut WriteTraffic<'_, D>,
     out: &mut VecDeque<Bytes>,
@@ -344,13 +346,13 @@ fn encrypt<D>(
     if staging.is_empty() { Ok(()) } else { outgoing.encrypt(writer, staging) }
 }
 
-/// One connection.
+/// An established TLS connection.
 pub(crate) struct Stream {
     socket: TcpStream,
     state: Mutex<State>,
-    /// When the link ends with a certificate, in time of the wall clock since 1970.
+    /// Time at which the link ends with a certificate, in wall-clock time since 1970.
     expires: Option<Duration>,
-    /// The common name in the certificate of the other side.
+    /// Common name in the certificate of the other side.
     name: Option<String>,
 }
 
@@ -399,8 +401,8 @@ impl Stream {
             return Ok(early.len());
         }
         let before = buf.len();
-        // The protocol has something to say of its own from time to time; what the socket does not take
-        // goes out later.
+        // The protocol sends data of its own from time to time; the part that the socket does not take is
+        // sent later.
         state.flush(&self.socket, |_| ())?;
         loop {
             if state.peer_closed || state.read(&self.socket)? == 0 {
@@ -439,7 +441,7 @@ impl Stream {
             let turn = state.turn(&mut nothing, Task::Encrypt(out)).map_err(failed)?;
             debug_assert!(nothing.is_empty());
             if turn != Turn::Ready {
-                // Nothing was taken, and nothing ever will be.
+                // Nothing was taken, and nothing will be taken any more.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
@@ -466,12 +468,12 @@ impl Stream {
         self.socket.writable().await
     }
 
-    /// Tells the other side that nothing follows, if that can be done at once.
+    /// Sends close_notify, if that is possible at once.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         let mut nothing = BytesMut::new();
         state.closed = true;
-        // The connection ends either way.
+        // The connection ends in any case.
         let _ = state.turn(&mut nothing, Task::SayGoodbye);
         let _ = state.flush(&self.socket, |_| ());
     }
@@ -494,8 +496,8 @@ impl Stream {
 }
 
 impl State {
-    /// Why the other side has closed, if it said so: a certificate that it does not like it refuses when
-    /// we take the connection for established already.
+    /// Reads the alert with which the other side has closed: it may reject a client certificate when this
+    /// side considers the handshake complete.
     fn last_words(&mut self, socket: &TcpStream) -> Option<io::Error> {
         let mut nothing = BytesMut::new();
         while matches!(self.read(socket), Ok(1..)) {
@@ -546,9 +548,9 @@ fn lost(error: io::Error) -> ConnectReason {
     }
 }
 
-/// Closes our direction and waits a little for the other one.
+/// Shuts down the sending direction, and waits a little for the peer to close the other.
 async fn linger(socket: &TcpStream) {
-    /// What somebody may still send whom we have refused.
+    /// Most bytes that a refused peer may still send.
     const MOST: usize = 64 * 1024;
     let gone = SockRef::from(socket).shutdown(Shutdown::Write).is_err();
     let drained = async {
@@ -562,12 +564,12 @@ async fn linger(socket: &TcpStream) {
         }
     };
     if !gone {
-        // Whoever does not close in that time may miss why it was refused.
+        // A peer that does not close in that time may miss the reason of the refusal.
         let _ = timeout(REFUSED_LINGER, drained).await;
     }
 }
 
-/// What a listener gives its connections.
+/// TLS settings of a listener.
 pub(crate) struct Acceptor {
     config: Arc<ServerConfig>,
     settings: TlsSettings,
@@ -578,7 +580,7 @@ impl Acceptor {
         Ok(Self { config: Arc::new(server_config(&settings)?), settings })
     }
 
-    /// The handshake with somebody who has connected.
+    /// Performs the handshake on an accepted connection.
     pub(super) async fn accept(&self, socket: TcpStream) -> Result<Stream, ConnectReason> {
         tcp::established(&socket).map_err(ConnectReason::io)?;
         let session =
@@ -607,20 +609,20 @@ impl Listener {
     }
 }
 
-/// Whether a link of ours could connect there.
+/// Checks the TLS settings of an outgoing link.
 ///
 /// # Errors
-/// What of the settings is of no use.
+/// The invalid setting.
 pub(super) fn check_connect(target: &Target, link: &Link) -> Result<(), ConnectReason> {
     client_config(&link.tls_at(&target.options))?;
     server_name(target.endpoint.address())?;
     Ok(())
 }
 
-/// Whether a listener of ours has what it needs.
+/// Checks the TLS settings of a listener.
 ///
 /// # Errors
-/// What of the settings is of no use.
+/// The invalid setting.
 pub(super) fn check_listen(target: &Target, link: &Link) -> Result<(), ConnectReason> {
     Acceptor::new(link.tls_at(&target.options)).map(|_| ())
 }
@@ -653,7 +655,7 @@ mod tests {
         (near.unwrap(), far.unwrap())
     }
 
-    /// In a thread of its own: what does not come to an end fails after ten seconds.
+    /// Runs in a thread of its own: a write that does not end fails after ten seconds.
     fn written(stream: Arc<Stream>) -> io::Result<bool> {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -681,7 +683,7 @@ mod tests {
             }
         }
         assert_eq!(&read[..], b"late");
-        // The other direction is open still, in TLS.
+        // The other direction is still open, in TLS.
         assert!(written(far.clone()).unwrap());
         far.close();
         let error = written(far.clone()).unwrap_err();

@@ -1,9 +1,9 @@
-//! UDP: one batch, one datagram, no prefix (`zenoh-behaviour` 1.2, `zenoh-wire` 3.1).
+//! UDP: one batch per datagram, without prefix (`zenoh-behaviour` 1.2, `zenoh-wire` 3.1).
 //!
-//! Whoever connects has a socket of its own, and so has whoever is accepted: a second socket on the
-//! listener's port that is connected to the peer gets what that peer sends, and only that. No datagram
-//! has to be handed from task to task, the system's buffer of each peer bounds what it may send ahead,
-//! and an error of one peer (its port is closed) reaches nobody else.
+//! Each outgoing and each accepted link has a socket of its own: a second socket on the listener's port,
+//! connected to the peer, receives the datagrams of that peer only. No datagram has to be passed between
+//! tasks, the kernel buffer of each peer bounds what it may send ahead, and an error of one peer (its
+//! port is closed) affects no other.
 
 use super::{Ends, message::Prefix};
 use crate::{
@@ -22,35 +22,35 @@ use std::{
 };
 use tokio::{io::Interest, net::UdpSocket};
 
-/// Less than any datagram may have: 65535 with the heads of UDP and of IPv6, as the reference.
+/// Largest batch: 65535 less the headers of UDP and IPv6, as in eclipse-zenoh.
 pub(crate) const MTU: u16 = 65_535 - 8 - 40;
 
 /// Room for a datagram of any size.
 pub(super) const ROOM: usize = 65_536;
 
-/// Asked for to receive into: the fragments of a message of some megabytes, which come at once. The memory is only
-/// taken while they wait.
+/// Requested receive buffer: holds the fragments of a message of some megabytes, which arrive at once.
+/// The memory is only used while they wait.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Most datagrams of one read, so that their messages are delivered before the next ones come.
+/// Most datagrams of one read, so that their messages are delivered before the next ones arrive.
 const MAX_AT_ONCE: usize = 32;
 
-/// Most datagrams that wait for their turn to be accepted; beyond, they are lost like others.
+/// Most first datagrams that wait to be accepted; further ones are lost like others.
 const MAX_EARLY: usize = 1024;
 
-/// A socket that is connected to one peer.
+/// Socket that is connected to one peer.
 pub(crate) struct Udp {
     socket: UdpSocket,
     local: SocketAddr,
     peer: SocketAddr,
     prefix: Prefix,
-    /// What came before the socket was connected.
+    /// Datagrams received before the socket was connected.
     first: Mutex<VecDeque<Bytes>>,
     has_first: AtomicBool,
 }
 
 impl Udp {
-    /// Connects to the first address of `target` that there is a way to. Nobody is asked.
+    /// Connects to the first address of `target` with a route to it. Sends nothing.
     pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
         let mut last = ConnectReason::Unresolved;
         for address in resolve(target.endpoint.address()).await? {
@@ -68,7 +68,7 @@ impl Udp {
         socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
         socket.connect(&peer.into())?;
         let udp = Self::new(UdpSocket::from_std(socket.into())?)?;
-        // A free port of the same host can be our own.
+        // A free port of the same host may be the one of this socket.
         if udp.local == udp.peer { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(udp) }
     }
 
@@ -131,7 +131,7 @@ impl Udp {
             return Ok(());
         }
         loop {
-            // That the peer's port is closed is an error without anything to read.
+            // A closed port of the peer is reported as an error without readable data.
             let ready = self.socket.ready(Interest::READABLE | Interest::ERROR).await?;
             if ready.is_error() {
                 let error = self.socket.try_io(Interest::ERROR, || {
@@ -159,8 +159,8 @@ impl Udp {
     }
 }
 
-/// Sends one datagram for each message in `out`: true when all are on their way. `progress` hears of each, also
-/// of one whose error `is_lost` says concerns nothing but it.
+/// Sends one datagram for each message in `out`: true when all are sent. `progress` is called for each,
+/// including those with an error that concerns only that datagram according to `is_lost`.
 pub(super) fn send_all(
     socket: &UdpSocket,
     prefix: &Prefix,
@@ -187,8 +187,8 @@ pub(super) fn send_all(
     }
 }
 
-/// Whether an error of sending concerns the datagram and not the link: no memory for it now, no way to
-/// the peer just now. The lease ends a link for which that stays so.
+/// Whether a send error concerns only the datagram and not the link: no memory for it now, or no route to
+/// the peer at the moment. If that lasts, the lease ends the link.
 pub(super) fn is_lost(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
@@ -196,19 +196,19 @@ pub(super) fn is_lost(error: &io::Error) -> bool {
     )
 }
 
-/// An IPv4 peer of a socket for both families is an IPv4 peer.
+/// Converts an IPv4-mapped address of a dual-stack socket to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// A socket at an address that nobody else has: another listener there is an error.
+/// Socket bound to an address exclusively: another listener there is an error.
 pub(super) fn bind(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Socket> {
     let bound = new_socket(target, link, address).and_then(|socket| {
         socket.bind(&address.into())?;
         Ok(socket)
     });
     match bound {
-        // A host without IPv6: `[::]` means every interface, and these are all there are.
+        // On a host without IPv6, `[::]` falls back to all IPv4 interfaces.
         Err(_) if address.is_ipv6() && address.ip().is_unspecified() && !has_ipv6() => {
             bind(target, link, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()))
         }
@@ -216,8 +216,8 @@ pub(super) fn bind(target: &Target, link: &Link, address: SocketAddr) -> io::Res
     }
 }
 
-/// Makes room for what arrives in one go. Linux gives as much as `net.core.rmem_max` allows without a word; the
-/// usual room is full after three datagrams of full size.
+/// Enlarges the receive buffer for bursts. Linux silently limits it to `net.core.rmem_max`; the default
+/// is full after three datagrams of full size.
 pub(super) fn hold_a_burst(socket: &Socket) {
     if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER) {
         tracing::debug!(%error, "a socket for datagrams keeps the system's receive buffer");
@@ -226,7 +226,7 @@ pub(super) fn hold_a_burst(socket: &Socket) {
 
 pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::DGRAM, Some(Protocol::UDP))?;
-    // First, so that what the user asks for counts.
+    // Set first, so that options of the user override it.
     hold_a_burst(&socket);
     crate::net::tcp::options(&SockRef::from(&socket), target, link, like.is_ipv6())?;
     socket.set_nonblocking(true)?;
@@ -236,13 +236,13 @@ pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::
     Ok(socket)
 }
 
-/// Where peers say their first word.
+/// Socket that receives the first datagram of new peers.
 pub(crate) struct Listener {
     socket: UdpSocket,
     local: SocketAddr,
     target: Target,
     link: Link,
-    /// First words that arrived at another socket, in the moment before that was connected.
+    /// First datagrams of other peers that reached a new socket in the moment before it was connected.
     early: Mutex<VecDeque<(SocketAddr, Bytes)>>,
 }
 
@@ -260,7 +260,7 @@ impl Listener {
 
     fn bind_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Self> {
         let socket = bind(target, link, address)?;
-        // From now on the sockets of accepted peers do.
+        // From now on the sockets of accepted peers may share the port.
         share(&socket)?;
         let socket = UdpSocket::from_std(socket.into())?;
         Ok(Self {
@@ -276,7 +276,7 @@ impl Listener {
         self.local
     }
 
-    /// The next peer that says a first word. Whatever else comes here is from nobody we know.
+    /// Accepts the next peer that sends INIT. Other datagrams are from unknown sources and ignored.
     pub(super) async fn accept(&self) -> io::Result<Udp> {
         loop {
             let (peer, word) = self.next().await?;
@@ -294,17 +294,17 @@ impl Listener {
         loop {
             self.socket.readable().await?;
             match self.socket.try_recv_from(&mut buf) {
-                // A longer one is no first word, or was cut and will not decode.
+                // A longer datagram is not INIT, or was truncated and will not decode.
                 Ok((len, peer)) => return Ok((peer, Bytes::copy_from_slice(&buf[..len]))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // What became of some answer of ours.
+                // An ICMP error caused by an earlier answer.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// A socket for this peer alone.
+    /// Makes a socket for this peer alone.
     fn adopt(&self, peer: SocketAddr, word: Bytes) -> io::Result<Udp> {
         let socket = new_socket(&self.target, &self.link, self.local)?;
         share(&socket)?;
@@ -312,7 +312,7 @@ impl Listener {
         socket.connect(&peer.into())?;
         let socket = std::net::UdpSocket::from(socket);
         let mut first = VecDeque::from([word]);
-        // What others said in the moment before it was connected.
+        // Datagrams of other peers that arrived before the socket was connected.
         let mut buf = [0; FIRST_WORD];
         for _ in 0..MAX_EARLY {
             let Ok((len, from)) = socket.recv_from(&mut buf) else { break };
@@ -330,10 +330,10 @@ impl Listener {
     }
 }
 
-/// The longest first word that is read: INIT has its fields and some extensions.
+/// Longest INIT that is read: its fields and some extensions.
 const FIRST_WORD: usize = 2048;
 
-/// Whether somebody wants to open a session: INIT, and not the answer to one.
+/// Whether a datagram asks for a session: INIT SYN, not INIT ACK.
 fn is_first_word(datagram: &[u8]) -> bool {
     const INIT: u8 = 0x01;
     const ID: u8 = 0x1f;
@@ -341,10 +341,10 @@ fn is_first_word(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|header| header & ID == INIT && header & ACK == 0)
 }
 
-/// Lets several sockets of this process have one port.
+/// Allows several sockets of this process on one port.
 fn share(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_address(true)?;
-    // Elsewhere the address is not enough.
+    // On these systems SO_REUSEADDR is not sufficient.
     #[cfg(all(
         unix,
         not(any(target_os = "linux", target_os = "android", target_os = "solaris", target_os = "illumos"))

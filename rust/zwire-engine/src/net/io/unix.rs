@@ -1,7 +1,7 @@
 //! Unix stream sockets: `unixsock-stream/<path>` (`zenoh-behaviour` 1.2).
 //!
-//! A file beside the socket, locked as long as the listener lives, tells a socket in use from one that
-//! a killed process has left behind.
+//! A lock file beside the socket, locked as long as the listener lives, distinguishes a socket in use
+//! from one that a killed process has left behind.
 
 use super::Ends;
 use crate::{config::Target, error::ConnectReason, net::gather, rt::runtime::Birth};
@@ -15,14 +15,14 @@ use std::{
 };
 use tokio::net::{UnixListener, UnixStream};
 
-/// In endpoints.
+/// Protocol name in endpoints.
 pub(super) const PROTOCOL: &str = "unixsock-stream";
 
-/// Behind the path of the socket; the reference has the same.
+/// Suffix of the lock file, as in eclipse-zenoh.
 const LOCK_SUFFIX: &str = ".lock";
 
-/// How often a lock file may vanish between its opening and its locking: each time a listener has ended
-/// there in that moment.
+/// Most times that a lock file may vanish between opening and locking it: each time because a listener ended in
+/// that moment.
 const LOCK_ATTEMPTS: usize = 10;
 
 pub(crate) struct Stream {
@@ -69,12 +69,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds the path. A socket there without a living listener is removed; anything else is not.
+    /// Binds the path. Removes a socket without a living listener; any other file is kept.
     pub(super) async fn bind(target: &Target) -> Result<(Self, Guard), ConnectReason> {
         let path = target.endpoint.address().to_owned();
         let socket = PathBuf::from(&path);
         let lock = lock(&socket).map_err(ConnectReason::io)?;
-        // From here on dropping the guard cleans up, whatever fails.
+        // From here on dropping the guard cleans up on any failure.
         let mut guard = Guard { birth: Birth::here(), socket, bound: false, lock };
         remove_stale(&guard.socket).await.map_err(ConnectReason::io)?;
         let listener = UnixListener::bind(&guard.socket).map_err(ConnectReason::io)?;
@@ -99,7 +99,7 @@ fn lock_path(socket: &Path) -> PathBuf {
     path.into()
 }
 
-/// Takes the lock file of a socket.
+/// Opens and locks the lock file of a socket.
 fn lock(socket: &Path) -> io::Result<File> {
     let path = lock_path(socket);
     for _ in 0..LOCK_ATTEMPTS {
@@ -111,7 +111,8 @@ fn lock(socket: &Path) -> io::Result<File> {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // A listener that ended has removed the name; what we hold then is no longer what others see.
+        // A listener that ended has removed the file; the lock would then be on a file that others cannot
+        // see.
         if file.metadata()?.nlink() > 0 {
             return Ok(file);
         }
@@ -119,8 +120,8 @@ fn lock(socket: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, "others listen there in turns"))
 }
 
-/// Removes a socket that nobody listens on. We hold its lock, so it is not that of another listener
-/// of the same kind; a server of another kind answers.
+/// Removes a socket without a listener. The lock is held, so it does not belong to another zenoh
+/// listener; a server of another kind would answer.
 async fn remove_stale(socket: &Path) -> io::Result<()> {
     match fs::symlink_metadata(socket) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -139,26 +140,26 @@ async fn remove_stale(socket: &Path) -> io::Result<()> {
 pub(crate) struct Guard {
     birth: Birth,
     socket: PathBuf,
-    /// The socket is ours.
+    /// Whether the socket was bound by this process.
     bound: bool,
     lock: File,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // In a forked child the files are still those of its parent.
+        // In a forked child the files belong to its parent.
         if !self.birth.is_here() {
             return;
         }
         if self.bound
             && let Err(error) = fs::remove_file(&self.socket)
         {
-            tracing::warn!(path = %self.socket.display(), %error, "a socket stays behind");
+            tracing::warn!(path = %self.socket.display(), %error, "the socket file could not be removed");
         }
         if let Err(error) = fs::remove_file(lock_path(&self.socket)) {
-            tracing::warn!(path = %self.socket.display(), %error, "a lock file stays behind");
+            tracing::warn!(path = %self.socket.display(), %error, "the lock file could not be removed");
         }
-        // Explicitly: a forked child may hold a copy of the descriptor. An error changes nothing.
+        // Explicitly: a forked child may hold a copy of the descriptor. An error has no consequence.
         let _ = self.lock.unlock();
     }
 }

@@ -1,4 +1,4 @@
-//! WebSocket: one batch, one binary message, no prefix (`zenoh-behaviour` 1.2, RFC 6455).
+//! WebSocket: one batch per binary message, without prefix (`zenoh-behaviour` 1.2, RFC 6455).
 
 use super::{Ends, message::Prefix};
 use crate::{
@@ -20,19 +20,19 @@ use tungstenite::{
     protocol::WebSocketConfig,
 };
 
-/// In endpoints.
+/// Protocol name in endpoints.
 pub(super) const PROTOCOL: &str = "ws";
 
-/// The largest batch.
+/// Largest batch.
 const MTU: usize = u16::MAX as usize;
 
-/// What is framed before it is written: enough for one `write` to be cheap.
+/// Bytes that are framed before they are written: enough to make a `write` worth its cost.
 const CHUNK: usize = 128 * 1024;
 
-/// Never reached: this much is framed at most before the socket is asked.
+/// Never reached: at most this much is framed before the socket is written to.
 const BUFFER: usize = 2 * (CHUNK + MTU);
 
-/// A socket that does not wait, for a library that works with those.
+/// Non-blocking socket with the traits that the WebSocket library expects.
 struct Socket(Arc<TcpStream>);
 
 impl Read for Socket {
@@ -53,14 +53,14 @@ impl Write for Socket {
 
 fn config() -> WebSocketConfig {
     WebSocketConfig::default()
-        // Writing is asked for, so that what was framed is known to be out.
+        // Flushed explicitly, so that it is known when framed data was written.
         .write_buffer_size(BUFFER)
         .max_write_buffer_size(2 * BUFFER)
         .max_message_size(Some(MTU))
         .max_frame_size(Some(MTU))
 }
 
-/// One connection.
+/// An established WebSocket connection.
 pub(crate) struct Stream {
     socket: Arc<TcpStream>,
     state: Mutex<WebSocket<Socket>>,
@@ -76,7 +76,7 @@ impl Stream {
         Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
     }
 
-    /// The handshake with somebody who has connected; bounded in time by the caller.
+    /// Performs the handshake on an accepted connection; the caller bounds the time.
     pub(super) async fn accept(socket: TcpStream) -> Result<Self, ConnectReason> {
         tcp::established(&socket).map_err(ConnectReason::io)?;
         let socket = Arc::new(socket);
@@ -85,7 +85,7 @@ impl Stream {
         Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
     }
 
-    /// One message. Pings are answered on the way.
+    /// Reads one message. Pings are answered on the way.
     pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let mut state = self.state.lock();
         loop {
@@ -126,7 +126,7 @@ impl Stream {
                     let mut message = BytesMut::with_capacity(len);
                     parts.iter().for_each(|part| message.put_slice(part));
                     match state.write(Message::Binary(message.freeze())) {
-                        // It is framed; what waits is a pong before it.
+                        // The message is framed; a pong before it waits for the socket.
                         Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(len),
                         other => other.map(|()| len),
                     }
@@ -160,10 +160,10 @@ impl Stream {
         self.prefix.widen();
     }
 
-    /// Tells the other side that nothing follows, if that can be done at once.
+    /// Sends a close frame, if that is possible at once.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
-        // The connection ends either way.
+        // The connection ends in any case.
         let _ = state.close(None);
         let _ = state.flush();
     }
@@ -173,7 +173,7 @@ impl Stream {
     }
 }
 
-/// Goes on with a handshake whenever the socket has something.
+/// Continues a handshake whenever the socket is readable.
 async fn complete<R: HandshakeRole>(
     socket: &TcpStream,
     started: Result<R::FinalResult, HandshakeError<R>>,
@@ -186,7 +186,7 @@ async fn complete<R: HandshakeRole>(
             Err(HandshakeError::Failure(Error::Io(error))) => return Err(ConnectReason::io(error)),
             Err(HandshakeError::Failure(error)) => return Err(ConnectReason::WebSocket(error.to_string())),
         };
-        // A request of a few hundred bytes always fits into the buffer of a fresh connection.
+        // A request of a few hundred bytes always fits into the buffer of a new connection.
         socket.readable().await.map_err(ConnectReason::io)?;
         result = waiting.handshake();
     }

@@ -1,4 +1,4 @@
-//! TLS in which nobody is anybody: the handshake of a link that has no security.
+//! TLS without authentication: the handshake of links without security.
 
 use super::{TlsSettingsError, provider};
 use ring::{
@@ -14,10 +14,10 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// For who connects: any certificate will do.
+/// Configuration of the connecting side: accepts any certificate.
 ///
 /// # Errors
-/// The library cannot do it.
+/// The TLS library refuses the configuration.
 pub(crate) fn anonymous_client() -> Result<ClientConfig, TlsSettingsError> {
     let provider = provider();
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -29,10 +29,10 @@ pub(crate) fn anonymous_client() -> Result<ClientConfig, TlsSettingsError> {
     Ok(config)
 }
 
-/// For who listens: with a certificate that was made just now.
+/// Configuration of the listening side: with a freshly made certificate.
 ///
 /// # Errors
-/// The library cannot do it.
+/// The TLS library refuses the configuration.
 pub(crate) fn anonymous_server() -> Result<ServerConfig, TlsSettingsError> {
     let unusable = |e: &dyn ToString| TlsSettingsError::unusable("tls", e.to_string());
     let (certificate, key) = certificate().map_err(|e| unusable(&e))?;
@@ -84,7 +84,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A certificate of nobody for a new key, signed with that key (RFC 5280, 4.1).
+/// A certificate with empty names for a new key, signed with that key (RFC 5280, 4.1).
 fn certificate() -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), ring::error::Unspecified> {
     const SEQUENCE: u8 = 0x30;
     const BIT_STRING: u8 = 0x03;
@@ -97,7 +97,7 @@ fn certificate() -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), ri
         0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03,
         0x01, 0x07,
     ];
-    // From 1975 to the end of what certificates know: a clock that is wrong changes nothing.
+    // Valid from 1975 to the largest date, so that a wrong clock has no effect.
     const NOT_BEFORE: &[u8] = b"\x17\x0d750101000000Z";
     const NOT_AFTER: &[u8] = b"\x18\x0f99991231235959Z";
 
@@ -119,7 +119,7 @@ fn certificate() -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), ri
     Ok((whole.into(), key))
 }
 
-/// An element of DER; of less than 64 KiB, as all of these are.
+/// Encodes a DER element; less than 64 KiB, as all of these are.
 fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let [high, low] = u16::try_from(content.len()).unwrap_or(u16::MAX).to_be_bytes();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_certificate_is_one_and_fits_its_key() {
-        // The library looks at both.
+        // The TLS library verifies both.
         anonymous_server().unwrap();
         let (certificate, _) = certificate().unwrap();
         assert_eq!(common_name(&certificate), None);

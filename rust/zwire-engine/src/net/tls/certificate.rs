@@ -1,4 +1,4 @@
-//! Whose a certificate is, and until when. Verifying is rustls' business; it does not tell.
+//! Subject and validity of certificates. rustls verifies them but does not expose these fields.
 
 use core::time::Duration;
 
@@ -14,13 +14,13 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
 
-/// When the first certificate of a chain ends that does, in time of the wall clock since 1970. `None` when
-/// there is none, or none that tells.
+/// Earliest end of validity in a chain, in wall-clock time since 1970. `None` if the chain is empty or
+/// has no readable validity.
 pub(crate) fn end_of_validity<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Option<Duration> {
     chain.into_iter().filter_map(not_after).min()
 }
 
-/// The common name of whom the certificate is for, if it is a text of the usual kinds.
+/// Common name of the certificate's subject, if it is a string of a usual type.
 pub(crate) fn common_name(certificate: &[u8]) -> Option<String> {
     // Name: a SEQUENCE of SETs of { type, value }.
     let (mut names, _) =
@@ -41,7 +41,7 @@ fn not_after(certificate: &[u8]) -> Option<Duration> {
     let (validity, _) = take(from_validity(certificate)?, SEQUENCE)?;
     let (_, validity) = take_any(validity)?;
     if let Some((text, _)) = take(validity, UTC_TIME) {
-        // Two digits of the year: up to 49 are of this century.
+        // Two digits of the year: up to 49 they mean 20xx.
         let year = number(text.get(..2)?)?;
         return time(if year < 50 { 2000 + year } else { 1900 + year }, text.get(2..)?);
     }
@@ -49,8 +49,8 @@ fn not_after(certificate: &[u8]) -> Option<Duration> {
     time(number(text.get(..4)?)?, text.get(4..)?)
 }
 
-/// RFC 5280, 4.1: Certificate { TBSCertificate { [0] version, serial, signature, issuer, Validity
-/// { notBefore, notAfter }, subject, … } … }; everything from the validity on.
+/// RFC 5280, 4.1: Certificate { TBSCertificate { [0] version, serial, signature, issuer, Validity {
+/// notBefore, notAfter }, subject, … } … }; returns everything from the validity on.
 fn from_validity(certificate: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = take(certificate, SEQUENCE)?;
     let (mut fields, _) = take(certificate, SEQUENCE)?;
@@ -63,7 +63,7 @@ fn from_validity(certificate: &[u8]) -> Option<&[u8]> {
     Some(fields)
 }
 
-/// The content of an element of DER, and what follows it.
+/// Content of a DER element with that tag, and the bytes after it.
 fn take(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     if *bytes.first()? == tag { take_any(bytes) } else { None }
 }
@@ -72,7 +72,7 @@ fn take_any(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&first, mut rest) = bytes.get(1..)?.split_first()?;
     let len = match first {
         0..=0x7f => usize::from(first),
-        // The length in so many bytes; four say more than a certificate has.
+        // Length in the following bytes; four are more than any certificate needs.
         0x81..=0x84 => {
             let (digits, behind) = rest.split_at_checked(usize::from(first & 0x0f))?;
             rest = behind;
@@ -87,7 +87,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |n, &digit| digit.is_ascii_digit().then(|| n * 10 + u64::from(digit - b'0')))
 }
 
-/// `MMDDHHMMSSZ`.
+/// Parses `MMDDHHMMSSZ`.
 fn time(year: u64, text: &[u8]) -> Option<Duration> {
     let (text, b"Z") = text.split_at_checked(10)? else { return None };
     let part = |at: usize| number(&text[at..at + 2]);
@@ -95,7 +95,7 @@ fn time(year: u64, text: &[u8]) -> Option<Duration> {
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Days of the Gregorian calendar, years from March on: leap days come last.
+    // Days of the Gregorian calendar, with years that begin in March: leap days come last.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
     let since_1970 = days.checked_sub(719_468)?;
@@ -132,7 +132,7 @@ mod tests {
             let der = certificate.der();
             assert_eq!(not_after(der), Some(Duration::from_secs(expected)));
             for end in 0..der.len() {
-                // Whatever it finds, it ends.
+                // Any result will do; it must end without a panic.
                 let _ = (not_after(&der[..end]), common_name(&der[..end]));
             }
         }

@@ -1,15 +1,14 @@
-//! What is wrong with our settings, and what has gone wrong between two sides.
+//! Invalid TLS settings, and failures of TLS between two sides.
 
 use core::time::Duration;
 use rustls::{AlertDescription, CertificateError, Error};
 use std::{io, path::PathBuf, sync::Arc};
 use thiserror::Error as ThisError;
 
-/// Settings of `transport/link/tls`, or of an endpoint, that are of no use. `name` is the key without
-/// its branch.
+/// Invalid settings of `transport/link/tls` or of an endpoint. `name` is the key without its branch.
 #[derive(Clone, Debug, ThisError)]
 pub enum TlsSettingsError {
-    /// A key that the role needs.
+    /// A key is not set that the role needs.
     #[error("transport/link/tls/{name} is not set")]
     Missing {
         /// The key.
@@ -22,18 +21,18 @@ pub enum TlsSettingsError {
         name: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: Arc<io::Error>,
     },
-    /// What it holds does not work.
+    /// The content of a file or value cannot be used.
     #[error("transport/link/tls/{name}: {problem}")]
     Unusable {
         /// The key.
         name: &'static str,
-        /// Why not; no part of a key.
+        /// Reason; contains no part of a private key.
         problem: String,
     },
-    /// The host of an endpoint can stand in no certificate.
+    /// The host of an endpoint is not allowed in a certificate.
     #[error("{host:?} is neither a name nor an address")]
     Host {
         /// The host.
@@ -46,7 +45,7 @@ impl TlsSettingsError {
         Self::Unusable { name, problem: problem.to_string() }
     }
 
-    /// The path of the key, for errors that are about one.
+    /// Path of the key, for errors that concern one.
     #[must_use]
     pub fn path(&self) -> Option<String> {
         match self {
@@ -58,19 +57,19 @@ impl TlsSettingsError {
     }
 }
 
-/// Why TLS did not come about.
+/// Reason why the TLS handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum TlsFailure {
-    /// The time of their certificate is over.
+    /// The certificate of the other side has expired.
     #[error("the certificate of the other side has expired")]
     Expired,
-    /// It has not begun yet.
+    /// The certificate is not valid yet.
     #[error("the certificate of the other side is not valid yet: are both clocks right?")]
     NotYetValid,
-    /// No authority of `root_ca_certificate` has signed it.
+    /// The certificate is not signed by an authority of `root_ca_certificate`.
     #[error("the certificate of the other side is signed by none of the authorities in root_ca_certificate")]
     UnknownAuthority,
-    /// It is somebody else's.
+    /// The certificate is for another name.
     #[error("the certificate of the other side is for {presented}, not for {expected}")]
     Name {
         /// The host of the endpoint.
@@ -78,34 +77,34 @@ pub enum TlsFailure {
         /// The names in the certificate.
         presented: String,
     },
-    /// Something else is wrong with it.
-    #[error("the certificate of the other side is no good: {0}")]
+    /// Any other error of the certificate.
+    #[error("the certificate of the other side is not acceptable: {0}")]
     Certificate(String),
-    /// There is none, and `enable_mtls` demands one.
-    #[error("the other side shows no certificate, and enable_mtls demands one")]
+    /// The other side presented no certificate, and `enable_mtls` requires one.
+    #[error("the other side presents no certificate, and enable_mtls requires one")]
     NoCertificate,
-    /// They say what they do not like; about our certificate or our versions.
+    /// The other side refused, with its reason; concerns the local certificate or TLS versions.
     #[error("the other side refused: {0}")]
     Refused(String),
-    /// They closed the connection within the handshake.
+    /// The other side closed the connection within the handshake.
     #[error("the other side closed the connection in the handshake of TLS: does it speak TLS?")]
     Closed,
-    /// They say nothing.
+    /// The other side did not answer.
     #[error("no answer to the handshake of TLS within {0:?}: does the other side speak TLS?")]
     Silent(Duration),
-    /// What came is not TLS.
+    /// The other side answered with something other than TLS.
     #[error("the other side does not speak TLS here")]
     NotTls,
-    /// The other side begins with TLS at an endpoint that is none of TLS.
+    /// The other side uses TLS at an endpoint without TLS.
     #[error("the other side speaks TLS, this endpoint does not")]
     OnlyTls,
-    /// Anything else.
+    /// Any other failure.
     #[error("{0}")]
     Protocol(String),
 }
 
 impl TlsFailure {
-    /// In one word.
+    /// Short name of the failure, as used in statistics.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -123,7 +122,7 @@ impl TlsFailure {
         }
     }
 
-    /// Whether it is about who somebody is.
+    /// Whether the failure concerns the identity of a side.
     #[must_use]
     pub const fn is_authentication(&self) -> bool {
         matches!(
@@ -138,8 +137,8 @@ impl TlsFailure {
         )
     }
 
-    /// Whether a connection of another kind begins with these bytes as TLS does: a record of the
-    /// handshake, or an alert. No Zenoh handshake does: it would be a first batch of 768 bytes or more.
+    /// Whether the first bytes at an endpoint of another protocol are TLS: a handshake record, or an
+    /// alert. A Zenoh handshake never begins like that: it would be a first batch of 768 bytes or more.
     pub(crate) fn begins(bytes: &[u8]) -> bool {
         matches!(bytes, [0x15 | 0x16, 0x03, 0x00..=0x04, ..])
     }
@@ -166,28 +165,28 @@ fn certificate(problem: &CertificateError) -> TlsFailure {
         CertificateError::UnknownIssuer => TlsFailure::UnknownAuthority,
         CertificateError::NotValidForNameContext { expected, presented } => TlsFailure::Name {
             expected: expected.to_str().into_owned(),
-            presented: if presented.is_empty() { "nobody".to_owned() } else { presented.join(", ") },
+            presented: if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") },
         },
         other => TlsFailure::Certificate(other.to_string()),
     }
 }
 
-/// An alert in words.
+/// Text of an alert from the other side.
 fn said(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::CertificateExpired => "our certificate has expired".to_owned(),
         AlertDescription::UnknownCA => "it does not know the authority of our certificate".to_owned(),
-        AlertDescription::CertificateRequired => "it demands a certificate (enable_mtls)".to_owned(),
+        AlertDescription::CertificateRequired => "it requires a certificate (enable_mtls)".to_owned(),
         AlertDescription::BadCertificate
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
-        | AlertDescription::AccessDenied => format!("our certificate is no good to it ({alert:?})"),
+        | AlertDescription::AccessDenied => format!("it does not accept our certificate ({alert:?})"),
         AlertDescription::NoApplicationProtocol => {
-            "it wants other links over QUIC there (multistream, mixed_rel, rel), or is another service"
+            "it expects other parameters of QUIC links (multistream, mixed_rel, rel), or is another service"
                 .to_owned()
         }
-        AlertDescription::ProtocolVersion => "it speaks no version of TLS that we do".to_owned(),
+        AlertDescription::ProtocolVersion => "it supports none of our TLS versions".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -1,8 +1,6 @@
-//! What TLS needs, in TCP and in QUIC: certificates, trust, and what its failures mean
-//! (`zenoh-behaviour` 7.1).
+//! TLS over TCP and QUIC: certificates, trust, and the meaning of failures (`zenoh-behaviour` 7.1).
 //!
-//! The provider of cryptography is passed by hand: the process that we live in may have a default of
-//! its own.
+//! The provider of cryptography is passed explicitly: the host process may have a default of its own.
 
 mod anonymous;
 mod certificate;
@@ -24,17 +22,17 @@ use rustls::{
 };
 use std::{fs::File, io::Read, sync::Arc};
 
-/// Largest file of certificates; what the system trusts as a whole is a quarter of it.
+/// Largest file of certificates; the full set of system authorities is a quarter of it.
 const MAX_PEM: u64 = 1 << 20;
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// What an outgoing link needs. QUIC adds its protocol names.
+/// Configuration of an outgoing link. QUIC adds its ALPN names.
 ///
 /// # Errors
-/// What of the settings is missing or of no use.
+/// The missing or invalid setting.
 pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsSettingsError> {
     let roots = Arc::new(roots(settings)?);
     let provider = provider();
@@ -61,17 +59,17 @@ pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsS
         .map_err(|e| TlsSettingsError::unusable("connect_private_key", e))
 }
 
-/// What a listener needs. QUIC adds its protocol names.
+/// Configuration of a listener. QUIC adds its ALPN names.
 ///
 /// # Errors
-/// What of the settings is missing or of no use.
+/// The missing or invalid setting.
 pub(crate) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsSettingsError> {
     let (chain, key) = identity(
         ("listen_certificate", settings.listen_certificate.as_ref()),
         ("listen_private_key", settings.listen_private_key.as_ref()),
     )?;
     let provider = provider();
-    // Who shows a certificate does so encrypted, which takes TLS 1.3.
+    // Client certificates must be sent encrypted, which requires TLS 1.3.
     let versions = if settings.mutual() { &[&TLS13][..] } else { &[&TLS13, &TLS12][..] };
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
@@ -87,13 +85,13 @@ pub(crate) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsS
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|e| TlsSettingsError::unusable("listen_private_key", e))?;
-    // Each connection verifies anew: a certificate that has expired since is not resumed.
+    // Each connection verifies anew: a certificate that has expired since then must not be resumed.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok(config)
 }
 
-/// The name that a certificate at `address`, `host:port`, has to have.
+/// Name that the certificate of `address`, `host:port`, has to contain.
 ///
 /// # Errors
 /// The host is neither a name nor an address.

@@ -1,4 +1,4 @@
-//! [`AnyName`]: `verify_name_on_connect: false`.
+//! [`AnyName`]: verifier for `verify_name_on_connect: false`.
 
 use rustls::{
     DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -12,8 +12,8 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Verifies the chain and its times, and that the other side has the key; whose name it bears is not
-/// looked at.
+/// Verifies the chain, its validity, and that the other side has the key; the name in the certificate is
+/// ignored.
 #[derive(Debug)]
 pub(super) struct AnyName {
     roots: Arc<RootCertStore>,

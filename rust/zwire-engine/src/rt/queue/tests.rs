@@ -72,13 +72,13 @@ fn a_stalled_consumer_costs_one_deadline() {
     let start = Instant::now();
     q.wait_space_blocking();
     assert!(start.elapsed() >= Duration::from_millis(20));
-    // Stalled now: dropped at once, nobody waits again.
+    // Stalled now: items are dropped at once, and no producer waits again.
     assert_eq!(q.push(4).0, Pushed::Dropped);
     let start = Instant::now();
     q.wait_space_blocking();
     assert!(start.elapsed() < Duration::from_millis(10));
     assert_eq!(q.dropped(), 1);
-    // It moves again: everything that was stored is there, and pushes are stored again.
+    // After the consumer takes items: all stored ones are still there, and pushes are stored again.
     let mut out = Vec::new();
     assert_eq!(q.drain_into(&mut out, 10), 3);
     assert_eq!(out, [1, 2, 3]);
@@ -149,7 +149,7 @@ async fn tasks_wait_for_space_too() {
     tokio::time::timeout(Duration::from_secs(1), waiter).await.unwrap().unwrap();
 }
 
-/// A key, a value, and a size.
+/// An item with key, value and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item(&'static str, u32, usize);
 
@@ -181,7 +181,7 @@ fn whoever_drops_the_newest_keeps_the_oldest_and_never_waits() {
     assert_eq!(pushed, [Pushed::Stored, Pushed::Stored, Pushed::Dropped, Pushed::Dropped]);
     q.wait_space_blocking();
     assert_eq!((values(&q), q.dropped()), (vec![0, 1], 2));
-    // One item may be larger than the queue.
+    // A single item may be larger than the bound.
     assert_eq!(q.push(Item("", 7, 1_000)).0, Pushed::Stored);
     assert_eq!(q.push(Item("", 8, 1)).0, Pushed::Dropped);
     assert_eq!(values(&q), [7]);
@@ -209,7 +209,7 @@ fn the_latest_of_each_key_takes_the_place_of_the_one_before() {
         assert_eq!(q.push(Item(key, value, size)).0, Pushed::Stored);
     }
     assert_eq!((q.inner.lock().bytes, q.replaced(), q.dropped()), (61, 2, 0));
-    // A fourth item: the first goes, and its key begins anew.
+    // A fourth item: the first is dropped, and its key is new again.
     assert_eq!(q.push(Item("c", 6, 1)).0, Pushed::Dropped);
     assert_eq!(q.push(Item("a", 7, 1)).0, Pushed::Dropped);
     assert_eq!((q.dropped(), values(&q)), (2, vec![4, 6, 7]));

@@ -1,4 +1,4 @@
-//! A client without endpoints looks for a node.
+//! Scouting of a client without endpoints.
 
 use super::{
     node::targets,
@@ -23,19 +23,19 @@ use zwire_proto::zenoh::{
     discovery::{Found, ScoutingConfig},
 };
 
-/// A peer waits so long for a router to answer first.
+/// Time for which an answer of a peer is held back, so that a router can be preferred.
 const ROUTERS_FIRST: Duration = Duration::from_millis(50);
-/// Nodes that are tried at once.
+/// Most nodes that are tried at once.
 const MAX_AT_ONCE: usize = 8;
-/// A node that could not be connected to is not tried again before.
+/// Pause before a node that could not be connected to is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Failures that are kept, for the error.
+/// Most failures that are kept for the error.
 const MAX_FAILURES: usize = 16;
 
 /// Scouts until a node is connected, at most for `limit`.
 ///
 /// # Errors
-/// Nobody answered in time, or nobody who did could be connected to.
+/// No node answered in time, or none of those that answered could be connected to.
 pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Result<Arc<Link>, Error> {
     let multicast = &shared.config.scouting.multicast;
     let config = ScoutingConfig {
@@ -63,7 +63,7 @@ pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Resul
     }
 }
 
-/// Tries everybody who answers. Ends with the first session.
+/// Tries every node that answers. Ends with the first session.
 async fn search(shared: &Arc<Shared>, station: &mut Station, failures: &mut Failures) -> Established {
     let mut tried: HashMap<ZenohId, Instant> = HashMap::new();
     let mut attempts: JoinSet<Result<Established, Failures>> = JoinSet::new();
@@ -85,7 +85,7 @@ async fn search(shared: &Arc<Shared>, station: &mut Station, failures: &mut Fail
                     let old = failures.len().saturating_sub(MAX_FAILURES);
                     failures.drain(..old);
                 }
-                // A task that panicked has nothing to say.
+                // A task that panicked has no result.
                 Err(_) => {}
             }
         }
@@ -94,7 +94,7 @@ async fn search(shared: &Arc<Shared>, station: &mut Station, failures: &mut Fail
 
 fn is_wanted(shared: &Shared, found: &Found) -> bool {
     let multicast = &shared.config.scouting.multicast;
-    // Two clients have no session.
+    // Two clients cannot have a session with each other.
     found.whatami != WhatAmI::Client
         && !found.locators.is_empty()
         && multicast.strategy.allows(shared.zid, found.zid, found.whatami)

@@ -1,4 +1,4 @@
-//! Who is there: [`scout`].
+//! Listing of nodes: [`scout`].
 
 use super::station::{Event, Station};
 use crate::{
@@ -20,8 +20,8 @@ impl Weigh for Found {
     }
 }
 
-/// A search that goes on until it is stopped or dropped. Each answer is in the queue: those of one node
-/// come again, once per question and interface.
+/// A search that continues until it is stopped or dropped. All answers enter the queue: those of one node
+/// come repeatedly, once per SCOUT and interface.
 pub struct Listing {
     queue: Arc<Queue<Found>>,
     task: AbortHandle,
@@ -29,13 +29,13 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The answers. Closed by [`Self::stop`].
+    /// Queue of answers. Closed by [`Self::stop`].
     #[must_use]
     pub const fn queue(&self) -> &Arc<Queue<Found>> {
         &self.queue
     }
 
-    /// Asks no more. Idempotent.
+    /// Stops the search. Idempotent.
     pub fn stop(&self) {
         if self.birth.is_here() {
             self.task.abort();
@@ -50,15 +50,16 @@ impl Drop for Listing {
     }
 }
 
-/// Asks the nodes of `roles` who they are, with the settings of `scouting/multicast`, whatever its
-/// `enabled` says.
+/// Asks the nodes of `roles` for HELLO, with the settings of `scouting/multicast`, even if its `enabled`
+/// is false.
 ///
 /// # Errors
-/// A configuration that is wrong, or a runtime that does not start. Interfaces that cannot be used are
-/// left out with a warning.
+/// An invalid configuration, or a runtime that does not start. Unusable interfaces are skipped with a
+/// warning.
 pub fn scout(config: &Config, roles: Roles, handler: Handler) -> Result<Listing, Error> {
     let mut config = config.clone();
-    // A client without endpoints and without scouting would be refused, and this is no client.
+    // A client without endpoints and without scouting would be refused; this search does not connect at
+    // all.
     config.insert("mode", "peer".into())?;
     let config = config.resolve()?;
     runtime::set_workers(config.zwire.threads);

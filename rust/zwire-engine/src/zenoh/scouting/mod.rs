@@ -1,12 +1,13 @@
-//! Nodes find each other: by datagrams to a group, and by what neighbours tell (`zenoh-behaviour` 1.6 to 1.8).
+//! Scouting: discovery of nodes by multicast datagrams and by gossip of neighbours (`zenoh-behaviour` 1.6
+//! to 1.8).
 //!
-//! | File | What |
+//! | File | Content |
 //! | --- | --- |
-//! | `sockets` | sockets on every interface that suits, as interfaces come and go |
-//! | `station` | the machine of scouting on those sockets |
-//! | `node` | a node that scouts, answers, and connects to whom it finds |
-//! | `client` | a client without endpoints looks for a node |
-//! | `listing` | who is there, for people and programs |
+//! | `sockets` | sockets on every suitable interface, updated as interfaces change |
+//! | `station` | the scouting machine, driven over those sockets |
+//! | `node` | a node that scouts, answers, and connects to the nodes found |
+//! | `client` | scouting of a client without endpoints |
+//! | `listing` | listing of nodes, for people and programs |
 
 mod client;
 mod listing;

@@ -1,4 +1,4 @@
-//! A node that answers who looks for nodes, and connects to those that it finds.
+//! Scouting of a node: it answers SCOUT messages, and connects to the nodes that it finds.
 
 use super::{
     sockets::reachable,
@@ -29,29 +29,30 @@ use zwire_proto::{
     },
 };
 
-/// How long after a refusal with `MAX_LINKS` the connection of the other side is there, if that was why.
+/// Delay after a refusal with `MAX_LINKS` the crossing connection of the other side should have
+/// arrived.
 const CROSSING: Duration = Duration::from_millis(200);
 
-/// How a node was found.
+/// Way in which a node was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// It answered a SCOUT.
+    /// Found by its answer to a SCOUT.
     Multicast,
-    /// A neighbour told of it.
+    /// Found by gossip of a neighbour.
     Gossip,
 }
 
-/// Nodes that were found, and the connections to them.
+/// Nodes that were found, and the attempts to connect to them.
 #[derive(Default)]
 pub(crate) struct Dials {
     candidates: Mutex<Candidates>,
     changed: Notify,
 }
 
-/// What this node is to look for, and whether it answers.
+/// Roles that this node scouts for, and whether it answers SCOUT.
 pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
     let multicast = &shared.config.scouting.multicast;
-    // A client connects to nobody beside its one node.
+    // A client connects to one node only, and never to others that it hears of.
     let what = match shared.config.mode {
         WhatAmI::Client => Roles::NONE,
         _ => multicast.autoconnect,
@@ -65,8 +66,8 @@ pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
     (multicast.enabled && (config.answer || config.what != 0)).then_some(config)
 }
 
-/// Scouts, answers, and follows the addresses of this machine, until the session closes. `station` is
-/// `None` for a node that neither asks nor answers.
+/// Scouts, answers, and watches the addresses of this machine until the session closes. `station` is
+/// `None` for a node that neither scouts nor answers.
 pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
     let mut look = tokio::time::interval(Duration::from_secs(2));
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -108,7 +109,7 @@ pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
     }
 }
 
-/// A node was found: it is connected to if the rules say so (`zenoh-behaviour` 1.8).
+/// Handles a node that was found: connects to it if the rules allow (`zenoh-behaviour` 1.8).
 pub(crate) fn discovered(
     shared: &Arc<Shared>,
     via: Via,
@@ -125,7 +126,7 @@ pub(crate) fn discovered(
     if !wanted || shared.config.mode == WhatAmI::Client || shared.contacts.contains(zid) {
         return;
     }
-    // What is configured has its own connector.
+    // Configured endpoints have a connector of their own.
     let configured = |locator: &Text| {
         shared.config.connect.targets().any(|target| target.endpoint.locator().as_str() == locator.as_str())
     };
@@ -135,7 +136,7 @@ pub(crate) fn discovered(
     connect_found(shared);
 }
 
-/// Begins the connections that are due.
+/// Starts the connections that are due.
 fn connect_found(shared: &Arc<Shared>) {
     let now = clock::now();
     let mut due = Vec::new();
@@ -153,20 +154,20 @@ fn connect_found(shared: &Arc<Shared>) {
     }
 }
 
-/// Those locators that this build can connect to and this node may.
+/// Targets for the locators that this build supports and the configuration allows.
 pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
     let target = |locator: &Text| {
         let endpoint = Locator::new(locator.as_str()).ok()?.into_endpoint();
         let options = LinkOptions::of(&endpoint).ok()?;
         let target = Target { endpoint, options, rules: ConnectRules::default() };
-        // Nobody answers in a group.
+        // No node accepts connections at a multicast group.
         let usable = group_of(&target).is_none() && driver::is_supported(&shared.config, &target);
         usable.then_some(target)
     };
     locators.iter().filter_map(target).collect()
 }
 
-/// One attempt at a node that was found, and the time that it is connected.
+/// Attempt to connect to a node that was found; holds the connection until it ends.
 async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
     let Some(strong) = shared.upgrade() else { return };
     let mut outcome = Outcome::Failed;
@@ -174,7 +175,7 @@ async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ti
         Ok(_) => outcome = Outcome::Connected,
         Err(failures) => {
             if failures.iter().any(|(_, reason)| is_crossing(reason)) {
-                // Theirs is on its way, or here already.
+                // The connection of the other side is under way, or established already.
                 tokio::time::sleep(CROSSING).await;
             }
             if strong.contacts.contains(zid) {
@@ -201,7 +202,7 @@ fn is_crossing(reason: &ConnectReason) -> bool {
     matches!(reason, ConnectReason::Connected(_)) || connector::is_max_links(reason)
 }
 
-/// Works out where this node can be reached, and tells its neighbours if that has changed.
+/// Determines the locators of this node, and sends them to its neighbours if they have changed.
 pub(crate) fn update_locators(shared: &Arc<Shared>) {
     let listening: Vec<Text> =
         shared.listening.lock().iter().map(|listening| Text::from(listening.locator.as_str())).collect();
@@ -221,7 +222,7 @@ pub(crate) fn update_locators(shared: &Arc<Shared>) {
     });
 }
 
-/// Listeners on every address, as the addresses that there are.
+/// Replaces listeners on all interfaces by one locator for each address.
 fn expanded(listening: &[Text]) -> Vec<Text> {
     let mut all: Vec<Text> = Vec::new();
     let mut addresses = None;

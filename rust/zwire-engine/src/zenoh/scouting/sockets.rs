@@ -1,4 +1,4 @@
-//! The sockets of scouting: one that hears the group, one per interface that speaks and hears answers.
+//! Sockets of scouting: one receives from the group, one per interface sends and receives answers.
 
 use crate::{
     config::{MulticastScouting, parse_interfaces},
@@ -15,26 +15,26 @@ use std::io;
 use tokio::{io::ReadBuf, net::UdpSocket};
 use zwire_proto::zre::node::Interface;
 
-/// Longest datagram that is read: a HELLO with as many locators as the codec takes.
+/// Longest datagram that is read: a HELLO with as many locators as the codec accepts.
 const MAX_DATAGRAM: usize = 65_536;
 
-/// Environment variable with what `scouting/multicast/interface` says where the configuration says `auto`;
-/// `none` for no scouting at all.
+/// Environment variable that replaces `scouting/multicast/interface` if that is `auto`; `none` turns
+/// scouting off.
 pub const INTERFACE_ENV: &str = "ZWIRE_SCOUTING_INTERFACE";
 
-/// In place of a group that cannot be used.
+/// Placeholder for a group that cannot be used.
 const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
-/// Speaks on one interface.
+/// Socket that sends on one interface.
 struct Sender {
     candidate: Candidate,
     socket: UdpSocket,
     address: SocketAddr,
-    /// The last send failed; told once.
+    /// Whether the last send failed, which is logged once.
     failing: bool,
 }
 
-/// All of them. What cannot be had is left out, with a warning the first time.
+/// All sockets of scouting. Sockets that cannot be opened are left out, with a warning the first time.
 pub(super) struct Sockets {
     group: SocketAddrV4,
     ttl: u8,
@@ -42,20 +42,20 @@ pub(super) struct Sockets {
     selectors: Vec<Selector>,
     receiver: Option<UdpSocket>,
     senders: Vec<Sender>,
-    /// Whether somebody was told that it does not work.
+    /// Whether the warning was logged.
     warned: bool,
-    /// Which socket is asked first: each has its turn.
+    /// Index of the socket that is polled first, so that all get their turn.
     turn: usize,
     buf: BytesMut,
 }
 
 impl Sockets {
-    /// None yet: [`Self::refresh`] opens them. `listen` wants to hear who asks.
+    /// Opens no sockets yet: [`Self::refresh`] does. `listen`: whether to receive SCOUT messages.
     pub(super) fn new(config: &MulticastScouting, listen: bool) -> Self {
         let (group, warned) = match config.address {
             SocketAddr::V4(group) => (group, false),
             SocketAddr::V6(group) => {
-                tracing::warn!(%group, "scouting by IPv6 is not supported: nobody is found by multicast");
+                tracing::warn!(%group, "scouting by IPv6 is not supported: no nodes are found by multicast");
                 (NOWHERE, true)
             }
         };
@@ -73,7 +73,7 @@ impl Sockets {
         }
     }
 
-    /// Looks at the interfaces, opens and closes sockets. True if there are other ones than before.
+    /// Lists the interfaces, opens and closes sockets. Returns whether the set has changed.
     pub(super) fn refresh(&mut self) -> bool {
         if self.group == NOWHERE {
             return false;
@@ -106,7 +106,7 @@ impl Sockets {
             }
         }
         if self.listen && (changed || self.receiver.is_none()) {
-            // A socket of its own for each set of interfaces: leaving a group is not needed then.
+            // A new socket for each set of interfaces, so that no group has to be left.
             self.receiver = match self.open_receiver() {
                 Ok(receiver) => Some(receiver),
                 Err(error) => {
@@ -123,7 +123,8 @@ impl Sockets {
         changed
     }
 
-    /// Once: the node goes on with its endpoints, with gossip, and with the interfaces that work.
+    /// Logs one warning; the node continues with its endpoints, with gossip, and with the interfaces that
+    /// work.
     fn warn(&mut self, what: &str, why: &str) {
         if !core::mem::replace(&mut self.warned, true) {
             tracing::warn!(group = %self.group, "scouting: {what} ({why})");
@@ -134,7 +135,7 @@ impl Sockets {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_multicast_if_v4(&candidate.address)?;
         socket.set_multicast_ttl_v4(self.ttl.into())?;
-        // Other nodes of this machine hear it, too.
+        // Other nodes on this machine receive the datagrams as well.
         socket.set_multicast_loop_v4(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&SocketAddr::from((candidate.address, 0)).into())?;
@@ -148,11 +149,13 @@ impl Sockets {
         socket.set_reuse_address(true)?;
         #[cfg(any(target_os = "macos", target_os = "ios", target_os = "freebsd"))]
         socket.set_reuse_port(true)?;
-        // Only what comes on the interfaces that we have joined, not those of other programs.
+        // Receive only from interfaces that this socket has joined, not from those that other programs
+        // have.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         socket.set_multicast_all_v4(false)?;
         socket.set_nonblocking(true)?;
-        // Bound to the group nothing else that comes to the port is heard; Windows cannot.
+        // Bound to the group address the socket receives nothing else on the port; Windows does not
+        // support that.
         let ip = if cfg!(windows) { Ipv4Addr::UNSPECIFIED } else { *self.group.ip() };
         socket.bind(&SocketAddr::from((ip, self.group.port())).into())?;
         let mut last = Err(io::ErrorKind::AddrNotAvailable.into());
@@ -181,22 +184,22 @@ impl Sockets {
             if let Err(error) = sent
                 && !sender.failing
             {
-                tracing::info!(interface = sender.candidate.name, %error, "scouting: nobody can be asked on this interface");
+                tracing::info!(interface = sender.candidate.name, %error, "scouting: sending to the group fails on this interface");
             }
             sender.failing = failed;
         }
     }
 
-    /// Answers an asker, from the interface that is in its network.
+    /// Answers a SCOUT, from the interface in the network of the asker.
     pub(super) fn send_to(&self, to: SocketAddr, datagram: &[u8]) {
         let near = |sender: &&Sender| sender.candidate.interface().contains(to.ip());
         if let Some(sender) = self.senders.iter().find(near).or(self.senders.first()) {
-            // A datagram may be lost; the asker asks again.
+            // A datagram may be lost; the asker repeats its SCOUT.
             let _ = send(&sender.socket, datagram, to);
         }
     }
 
-    /// The next datagram that is not our own. Never comes without sockets.
+    /// The next datagram from another node. Pending for ever if there are no sockets.
     pub(super) async fn receive(&mut self) -> (SocketAddr, Bytes) {
         loop {
             let (from, datagram) = poll_fn(|cx| self.poll(cx)).await;
@@ -212,7 +215,7 @@ impl Sockets {
         *turn = turn.wrapping_add(1);
         for n in 0..sockets.len() {
             let socket = sockets[turn.wrapping_add(n) % sockets.len()];
-            // Errors are those of datagrams sent before (a port that nobody has): the next may be well.
+            // Errors concern datagrams sent before (an ICMP port unreachable): the next read may succeed.
             for left in (0..MAX_ERRORS).rev() {
                 buf.resize(MAX_DATAGRAM, 0);
                 let mut into = ReadBuf::new(buf);
@@ -235,23 +238,23 @@ impl Sockets {
         self.senders.iter().map(|sender| sender.candidate.interface()).collect()
     }
 
-    /// Where it asks, for people: names of interfaces.
+    /// Names of the interfaces on which it scouts, for log texts.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.senders.iter().map(|s| s.candidate.name.clone()).collect();
         names.dedup();
         names
     }
 
-    /// Whether anybody can be asked.
+    /// Whether there is an interface to send on.
     pub(super) fn works(&self) -> bool {
         !self.senders.is_empty()
     }
 }
 
-/// The interfaces that the configuration selects, or else the environment; and whether it says that there
-/// are to be none.
+/// Interfaces selected by the configuration, or else by the environment; the flag says that none are to
+/// be used.
 fn selection(config: &MulticastScouting) -> (Vec<Selector>, bool) {
-    // They were checked when the configuration was.
+    // Parsing was checked with the configuration.
     let selectors: Vec<Selector> = config.interfaces.iter().filter_map(|text| text.parse().ok()).collect();
     if !selectors.is_empty() {
         return (selectors, false);
@@ -269,16 +272,16 @@ fn selection(config: &MulticastScouting) -> (Vec<Selector>, bool) {
     }
 }
 
-/// Sends at once or not at all: the bookkeeping of the runtime does not know yet that a new socket is writable.
+/// Sends without waiting: tokio does not know yet that a new socket is writable.
 fn send(socket: &UdpSocket, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
     SockRef::from(socket).send_to(datagram, &to.into()).map(drop)
 }
 
-/// Errors in a row of one socket, before the others have their turn.
+/// Most successive errors of one socket before the others get their turn.
 const MAX_ERRORS: usize = 16;
 
-/// The addresses of this machine that a listener on every interface is reached at: those that others can
-/// use, or the loopback where there are no others.
+/// Addresses at which a listener on all interfaces can be reached: those usable by other machines, or the
+/// loopback if there are none.
 pub(super) fn reachable() -> Vec<IpAddr> {
     let all = interfaces::addresses().unwrap_or_default();
     let others: Vec<IpAddr> = all.iter().copied().filter(|ip| !ip.is_loopback()).collect();

@@ -1,4 +1,4 @@
-//! [`Station`]: the machine of scouting, turned on sockets.
+//! [`Station`]: drives the scouting machine over its sockets.
 
 use super::sockets::Sockets;
 use crate::{config::MulticastScouting, rt::clock};
@@ -10,28 +10,29 @@ use zwire_proto::{
     zre::node::Interface,
 };
 
-/// How often the interfaces are looked at. Telling a change at once would need another way on each system.
+/// Interval at which the interfaces are listed. Immediate notification would need different code on each
+/// system.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Hears, asks and answers.
+/// Station that sends SCOUT, receives answers and answers others.
 pub(crate) struct Station {
     sockets: Sockets,
     machine: Scouting,
     look: tokio::time::Interval,
 }
 
-/// Something for the owner of a station.
+/// Event for the owner of a station.
 pub(crate) enum Event {
     /// A node has answered.
     Found(Found),
-    /// Somebody is to be answered with [`Station::answer`].
+    /// A node asks and has to be answered with [`Station::answer`].
     Asked(SocketAddr),
-    /// The interfaces are other ones than before.
+    /// The set of interfaces has changed.
     Network,
 }
 
 impl Station {
-    /// Opens its sockets; in a runtime. Without multicast it is silent and deaf.
+    /// Opens the sockets; must run in a runtime. Without multicast it neither sends nor receives.
     pub(crate) fn new(multicast: &MulticastScouting, config: ScoutingConfig) -> Self {
         let mut sockets = Sockets::new(multicast, config.answer);
         sockets.refresh();
@@ -40,7 +41,7 @@ impl Station {
         Self { sockets, machine: Scouting::new(config, clock::now()), look }
     }
 
-    /// Works until there is something to tell. Nothing is lost if it is dropped before.
+    /// Works until there is an event. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
             while let Some(transmit) = self.machine.poll_transmit() {
@@ -68,14 +69,14 @@ impl Station {
         }
     }
 
-    /// Tells an asker who we are and where we listen, as far as that is of use to it.
+    /// Answers a SCOUT with the id of this node and the locators that the asker can use.
     pub(crate) fn answer(&self, to: SocketAddr, locators: &[Text]) {
         let networks: Vec<Interface> = self.sockets.networks();
         let hello = self.machine.hello(fitted(locators, to.ip(), &networks));
         self.sockets.send_to(to, &hello);
     }
 
-    /// Whether anybody can be asked.
+    /// Whether there is an interface to send on.
     pub(crate) fn works(&self) -> bool {
         self.sockets.works()
     }
@@ -86,7 +87,7 @@ impl Station {
     }
 }
 
-/// Returns at a time, or never.
+/// Sleeps until a time, or for ever if there is none.
 pub(super) async fn until(due: Option<Duration>) {
     match due {
         Some(due) => tokio::time::sleep_until(clock::instant(due)).await,

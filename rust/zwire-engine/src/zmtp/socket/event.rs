@@ -1,28 +1,28 @@
-//! [`Event`]: what has happened to the connections of a socket.
+//! [`Event`]: changes of the connections of a socket.
 
 use super::super::CloseReason;
 use crate::rt::queue::Weigh;
 use bytes::Bytes;
 use std::net::SocketAddr;
 
-/// What has happened.
+/// Kind of an event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A handshake is done.
+    /// A handshake has succeeded.
     Connected,
-    /// A connection is gone.
+    /// A connection has ended.
     Disconnected(CloseReason),
-    /// An attempt to connect, or somebody's who came, has failed.
+    /// An attempt to connect, or an incoming handshake, has failed.
     Failed(CloseReason),
-    /// A peer has come whose identity another one has, and was closed.
+    /// A new peer was closed because another one has its identity.
     IdentityTaken,
-    /// A peer has lost its identity and its connection to a newcomer.
+    /// A peer has lost its identity to a new peer, and its connection was closed.
     HandedOver,
 }
 
 impl EventKind {
-    /// As users know it.
+    /// Name of the event for users.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -35,16 +35,17 @@ impl EventKind {
     }
 }
 
-/// Something that has happened to the connections of a socket.
+/// A change of a connection of a socket.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// As it was bound or connected to.
+    /// Endpoint as it was bound or connected to.
     pub endpoint: String,
-    /// The peer's address, where there was a connection.
+    /// Address of the peer, if there was a connection.
     pub remote: Option<SocketAddr>,
-    /// What a ROUTER knows the peer by; elsewhere what the peer calls itself.
+    /// Identity of the peer: at a ROUTER the one under which it knows the peer, elsewhere the one that
+    /// the peer announced.
     pub identity: Bytes,
 }
 

@@ -1,8 +1,8 @@
 //! [`Socket`]: ROUTER, DEALER, PUB and SUB over connections.
 //!
-//! What a socket keeps is in the machines of `zwire_proto::zmtp::socket`, behind one lock. Outgoing messages
-//! wait at their connections, incoming ones in one queue; at either bound the other side has to wait, and a
-//! connection whose messages do not fit is not read.
+//! The state of a socket is in the machines of `zwire_proto::zmtp::socket`, behind one lock. Outgoing
+//! messages wait at their connections, incoming ones in one queue. Both are bounded: senders wait or
+//! drop, and a connection is not read while its messages do not fit.
 
 mod event;
 mod options;
@@ -44,28 +44,28 @@ use zwire_proto::zmtp::{
     wire::SocketType,
 };
 
-/// Events that are kept until somebody asks for them.
+/// Most events that are kept for the application.
 const MAX_EVENTS: usize = 1000;
 
-/// What a socket was asked that it cannot do, or could not.
+/// Error of a socket.
 #[derive(Clone, Debug, ThisError)]
 pub enum SocketError {
-    /// Closed, in another process, a wrong endpoint, too late, interrupted.
+    /// Closed, used in another process, an invalid endpoint, timed out, or interrupted.
     #[error(transparent)]
     Engine(#[from] Error),
-    /// Nobody has room for the message, and it was not to wait.
+    /// All queues are full, and the call must not wait.
     #[error("the high-water mark is reached")]
     Full,
-    /// Nobody is connected who could get the message, and it was not to wait.
-    #[error("nobody is connected")]
+    /// No peer that could get the message is connected, and the call must not wait.
+    #[error("no peer is connected")]
     Nobody,
-    /// Nobody has this identity.
+    /// No peer has this identity.
     #[error("no peer has the identity {:?}", .identity.escape_ascii().to_string())]
     Unreachable {
-        /// The first frame.
+        /// Identity given in the first frame.
         identity: Bytes,
     },
-    /// The first frame of what a ROUTER sends is the identity, and something has to be behind it.
+    /// A message for a ROUTER consists of the identity of the peer and at least one more frame.
     #[error("a ROUTER sends an identity and at least one frame")]
     NoIdentity,
     /// An endpoint has no connection.
@@ -73,31 +73,31 @@ pub enum SocketError {
     NotConnected {
         /// The endpoint.
         endpoint: String,
-        /// Why the last attempt failed.
+        /// Reason of the last failed attempt.
         reason: CloseReason,
     },
-    /// Neither bound nor connected to.
+    /// The endpoint is neither bound nor connected to.
     #[error("{0:?} is neither bound nor connected to")]
     NoSuchEndpoint(String),
-    /// Another type of socket does that.
+    /// The operation belongs to another type of socket.
     #[error("a {socket_type} does not {what}")]
     Unsupported {
-        /// Which it is.
+        /// Type of the socket.
         socket_type: SocketType,
-        /// The verb.
+        /// Verb of the operation.
         what: &'static str,
     },
-    /// More subscriptions than a publisher remembers.
+    /// More subscriptions than a publisher accepts.
     #[error(transparent)]
     Subscriptions(#[from] TooManySubscriptions),
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Of the sender, at a ROUTER; else empty.
+    /// Identity of the sender, at a ROUTER; else empty.
     pub identity: Bytes,
-    /// It, without the identity.
+    /// The message, without the identity.
     pub message: Message,
 }
 
@@ -107,7 +107,7 @@ impl Weigh for Received {
     }
 }
 
-/// A socket of ZeroMQ.
+/// A ZeroMQ socket.
 pub struct Socket {
     shared: Arc<Shared>,
 }
@@ -120,11 +120,11 @@ struct Shared {
     inbox: Arc<Queue<Received>>,
     events: Arc<Queue<Event>>,
     room: Room,
-    /// Something was sent that may wait to be written together with more.
+    /// Whether messages were sent that may wait to be written together with others.
     dirty: AtomicBool,
-    /// Takes no more messages.
+    /// Set when the socket accepts no more messages.
     closed: AtomicBool,
-    /// Has no more connections.
+    /// Set when all connections are closed.
     ended: AtomicBool,
     counters: Counters,
 }
@@ -147,16 +147,16 @@ enum Machine {
     Sub(Subscriber),
 }
 
-/// A connection, an endpoint that is to have one, or both.
+/// A connection, the endpoint of an outgoing one, or both.
 #[derive(Clone, Default)]
 struct Pipe {
     outbound: Option<Arc<Outbound>>,
     connection: Option<Arc<Connection>>,
-    /// Why there is no connection.
+    /// Reason why there is no connection.
     failure: Option<CloseReason>,
 }
 
-/// Counts what may let a waiting sender go on.
+/// Counter of changes that may let a waiting sender continue.
 #[derive(Default)]
 struct Room {
     changes: Mutex<u64>,
@@ -173,7 +173,7 @@ impl Room {
         self.changed.notify_all();
     }
 
-    /// Waits until there was a change since `seen`, at most `limit`.
+    /// Waits until there is a change since `seen`, at most `limit`.
     fn wait(&self, seen: u64, limit: Duration) {
         let mut changes = self.changes.lock();
         if *changes == seen {
@@ -193,7 +193,7 @@ struct Counters {
 }
 
 impl Socket {
-    /// A socket without connections.
+    /// Makes a socket without connections.
     ///
     /// # Errors
     /// The runtime does not start.
@@ -202,7 +202,7 @@ impl Socket {
         let machine = match socket_type {
             SocketType::Dealer => Machine::Dealer(Dealer::default()),
             SocketType::Router => {
-                // Without randomness identities are made up from 0 on.
+                // Without a random source, generated identities count from 0.
                 Machine::Router(Router::new(options.handover, getrandom::u32().unwrap_or(0)))
             }
             SocketType::Pub => Machine::Pub(Subscriptions::default()),
@@ -233,16 +233,17 @@ impl Socket {
         })
     }
 
-    /// What it was made with.
+    /// Options that the socket was made with.
     #[must_use]
     pub fn options(&self) -> &SocketOptions {
         &self.shared.options
     }
 
-    /// Listens on `tcp://host:port`; `*` or 0 is a free port. Answers the endpoint with the port.
+    /// Listens on `tcp://host:port`; `*` or 0 selects a free port. Returns the endpoint with the actual
+    /// port.
     ///
     /// # Errors
-    /// It is none, or cannot be bound.
+    /// The endpoint is invalid, or cannot be bound.
     pub fn bind(&self, endpoint: &str) -> Result<String, SocketError> {
         let shared = &self.shared;
         shared.check()?;
@@ -254,11 +255,12 @@ impl Socket {
         Ok(bound)
     }
 
-    /// Connects to `tcp://host:port`, now and whenever the connection is lost. With `wait`, waits for the
-    /// first connection.
+    /// Connects to `tcp://host:port`, and reconnects whenever the connection is lost. With `wait`, waits
+    /// for the first connection.
     ///
     /// # Errors
-    /// It is no endpoint; with `wait`, why there is no connection. The endpoint stays nevertheless.
+    /// The endpoint is invalid; with `wait`, the reason why there is no connection. The endpoint is kept
+    /// in that case.
     pub fn connect(
         &self,
         endpoint: &str,
@@ -269,7 +271,7 @@ impl Socket {
         shared.check()?;
         let key = next_id();
         {
-            // Held until the pipe is there, so that its connection finds it.
+            // Held until the pipe is stored, so that its connection finds it.
             let mut state = shared.state.lock();
             let ear = Ear::new(shared, Origin::Outbound { endpoint: endpoint.to_owned(), key });
             let outbound = Outbound::connect(
@@ -288,10 +290,10 @@ impl Socket {
         wait.map_or(Ok(()), |limit| shared.wait_connected(endpoint, key, limit, interrupted))
     }
 
-    /// Takes back a [`Self::bind`] or a [`Self::connect`]; its connections are closed at once.
+    /// Reverts a [`Self::bind`] or a [`Self::connect`]; its connections are closed at once.
     ///
     /// # Errors
-    /// There was none.
+    /// The endpoint is neither bound nor connected to.
     pub fn release(&self, endpoint: &str) -> Result<(), SocketError> {
         let shared = &self.shared;
         shared.check()?;
@@ -316,10 +318,10 @@ impl Socket {
         Ok(())
     }
 
-    /// The next message, waited for.
+    /// Waits for the next message.
     ///
     /// # Errors
-    /// Why none came.
+    /// Reason why there is none.
     pub fn recv(
         &self,
         timeout: Option<Duration>,
@@ -332,35 +334,36 @@ impl Socket {
         self.shared.inbox.recv(timeout, interrupted)
     }
 
-    /// What has come, for those who take many at once. [`Self::flush`] before waiting there.
+    /// Queue of received messages, for consumers that take many at once. Call [`Self::flush`] before
+    /// waiting on it.
     #[must_use]
     pub fn inbox(&self) -> &Arc<Queue<Received>> {
         &self.shared.inbox
     }
 
-    /// What has happened to connections. The oldest is dropped when nobody asks.
+    /// Queue of connection events. The oldest is dropped when it is full.
     #[must_use]
     pub fn events(&self) -> &Arc<Queue<Event>> {
         &self.shared.events
     }
 
-    /// Whether it can be used.
+    /// Checks that the socket can be used.
     ///
     /// # Errors
-    /// It is closed, or this is another process.
+    /// The socket is closed, or belongs to another process.
     pub fn check(&self) -> Result<(), SocketError> {
         self.shared.check()
     }
 
-    /// Whether this is the process that it was made in.
+    /// Checks that the socket was made in this process.
     ///
     /// # Errors
-    /// It is not.
+    /// It was made in another process.
     pub fn look(&self) -> Result<(), SocketError> {
         Ok(self.shared.birth.check()?)
     }
 
-    /// Writes now what is collected to be written together.
+    /// Writes the gathered messages now.
     pub fn flush(&self) {
         if self.shared.dirty.swap(false, Ordering::AcqRel) {
             for connection in self.shared.connections() {
@@ -369,27 +372,27 @@ impl Socket {
         }
     }
 
-    /// Asks for messages whose first frame begins so.
+    /// Subscribes to messages with a first frame that begins with `prefix`.
     ///
     /// # Errors
-    /// This is no SUB, or it wants too much.
+    /// The socket is not a SUB, or has too many subscriptions.
     pub fn subscribe(&self, prefix: &Bytes) -> Result<(), SocketError> {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
         let State { machine, pipes, .. } = &mut *state;
         let Machine::Sub(subscriber) = machine else { return Err(self.unsupported("subscribe")) };
         if subscriber.subscribe(prefix)? {
-            // Under the lock, so that they reach each connection in this order.
+            // Under the lock, so that subscriptions reach each connection in order.
             let connections = pipes.values().filter_map(|pipe| pipe.connection.as_ref());
             connections.for_each(|connection| connection.subscribe(prefix.clone()));
         }
         Ok(())
     }
 
-    /// Takes one subscription back. Whether there was one.
+    /// Cancels one subscription. Returns whether it existed.
     ///
     /// # Errors
-    /// This is no SUB.
+    /// The socket is not a SUB.
     pub fn cancel(&self, prefix: &Bytes) -> Result<bool, SocketError> {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
@@ -407,7 +410,7 @@ impl Socket {
         SocketError::Unsupported { socket_type: self.shared.socket_type(), what }
     }
 
-    /// Identities of the peers of a ROUTER.
+    /// Identities of the connected peers of a ROUTER.
     #[must_use]
     pub fn identities(&self) -> Vec<Bytes> {
         match &self.shared.state.lock().machine {
@@ -416,13 +419,13 @@ impl Socket {
         }
     }
 
-    /// How many connections are up.
+    /// Number of open connections.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.shared.connections().len()
     }
 
-    /// Where it listens.
+    /// Endpoints that the socket listens on.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
         self.shared.state.lock().listeners.iter().map(|bound| bound.endpoint.clone()).collect()
@@ -457,11 +460,11 @@ impl Socket {
         ])
     }
 
-    /// Takes nothing more, waits at most `linger` (`None`: for as long as it takes) until what waits is
-    /// written, and closes everything. What has come can still be taken.
+    /// Stops accepting messages, waits at most `linger` (`None`: without limit) until queued messages are
+    /// written, and closes all connections. Received messages can still be taken.
     ///
     /// # Errors
-    /// Interrupted; then all is closed as well.
+    /// Interrupted; everything is closed in that case as well.
     pub fn close(
         &self,
         linger: Option<Duration>,
@@ -487,7 +490,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Nobody can wait any more.
+        // A drop must not wait for queued messages.
         if self.shared.birth.is_here() && !self.shared.closed.swap(true, Ordering::AcqRel) {
             self.shared.shut_down();
         }
@@ -543,8 +546,8 @@ impl Shared {
         self.room.change();
     }
 
-    /// Waits for the connection of an endpoint. A server that is not there yet may come; one that does not
-    /// let us in is told at once.
+    /// Waits for the connection of an endpoint. A server that is not running yet may still start; a
+    /// refusal is returned at once.
     fn wait_connected(
         &self,
         endpoint: &str,
@@ -589,7 +592,7 @@ impl Shared {
 }
 
 impl State {
-    /// A connection or an endpoint is gone for good.
+    /// Removes a connection or an endpoint that is gone for good.
     fn forget(&mut self, key: PeerKey) {
         self.pipes.remove(&key);
         match &mut self.machine {

@@ -1,4 +1,4 @@
-//! [`SocketOptions`]: how a socket behaves.
+//! [`SocketOptions`]: options of a socket.
 
 use super::super::{ConnectionConfig, Reconnect, Verdict};
 use core::{fmt, time::Duration};
@@ -9,40 +9,40 @@ use zwire_proto::zmtp::{
     wire::SocketType,
 };
 
-/// Between two PINGs, unless told otherwise.
+/// Default interval between two PINGs.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How many intervals a peer may be silent after a PING. An application that is behind lets its socket fill, and
-/// then neither our PINGs nor the messages before them are read: that must not look like death too soon, to us
-/// or, by the TTL, to the peer.
+/// Number of intervals that a peer may be silent after a PING. If an application is slow, its socket
+/// stops reading, and neither PINGs nor the messages before them are answered: that must not end the
+/// connection too early, neither here nor, by the TTL, at the peer.
 pub const MISSED: u32 = 6;
 
-/// Judges who wants to come in. Called in a thread where waiting is allowed.
+/// Callback that accepts or refuses peers. Called in a thread where blocking is allowed.
 pub type Authenticator = Arc<dyn Fn(SocketAddr, &AuthRequest) -> Verdict + Send + Sync>;
 
-/// How a socket behaves.
+/// Options of a socket.
 #[derive(Clone)]
 pub struct SocketOptions {
-    /// What it says of itself, how it proves itself, and the bounds of each of its connections.
+    /// Identity, credentials, and the bounds of each connection.
     pub connection: ConnectionConfig,
-    /// When it connects again.
+    /// Rules for reconnecting.
     pub reconnect: Reconnect,
-    /// Most messages that wait to be taken, of all connections together.
+    /// Most messages of all connections that wait to be received.
     pub max_received: usize,
-    /// Most bytes of them.
+    /// Most bytes of those messages.
     pub max_received_bytes: usize,
-    /// Messages only go where there is a connection; none wait for one.
+    /// Whether messages are only queued for existing connections.
     pub immediate: bool,
-    /// A ROUTER gives an identity that is in use to the newcomer.
+    /// Whether a ROUTER gives an identity that is in use to the new peer.
     pub handover: bool,
-    /// A ROUTER says so when a message cannot be delivered; else it is dropped and counted.
+    /// Whether a ROUTER reports a message that cannot be delivered; else it is dropped and counted.
     pub mandatory: bool,
-    /// Who is asked about peers, where the mechanism asks.
+    /// Callback that decides about peers, for mechanisms with authentication.
     pub authenticator: Option<Authenticator>,
 }
 
 impl SocketOptions {
-    /// The bounds of the reference, with heartbeats.
+    /// The default bounds, with heartbeats.
     #[must_use]
     pub fn new(socket_type: SocketType) -> Self {
         let mut connection = ConnectionConfig::new(HandshakeConfig::new(socket_type));

@@ -1,4 +1,4 @@
-//! [`Ear`]: what a socket hears of the connections of one endpoint.
+//! [`Ear`]: receives the connection events of one endpoint for its socket.
 
 use super::{
     super::{CloseReason, Connection, ConnectionStats, Owner, Pause, Verdict},
@@ -16,7 +16,7 @@ use zwire_proto::zmtp::{
     socket::{Admission, PeerKey},
 };
 
-/// Where connections come from.
+/// Origin of connections.
 pub(super) enum Origin {
     Listener { endpoint: String },
     Outbound { endpoint: String, key: PeerKey },
@@ -32,7 +32,7 @@ impl Ear {
         Self { shared: Arc::downgrade(shared), origin }
     }
 
-    /// An endpoint keeps its key from one connection to the next.
+    /// Key of a connection; an outgoing endpoint keeps its key across connections.
     fn key(&self, connection: &Connection) -> PeerKey {
         match &self.origin {
             Origin::Outbound { key, .. } => *key,
@@ -46,7 +46,7 @@ impl Ear {
         }
     }
 
-    /// What a ROUTER knows the connection by, or `None` when it has to go.
+    /// Identity under which a ROUTER knows the connection, or `None` if it has to be closed.
     fn admit(&self, shared: &Shared, connection: &Arc<Connection>) -> Option<Bytes> {
         let key = self.key(connection);
         let named = connection.peer().identity.clone();
@@ -71,7 +71,7 @@ impl Ear {
                 named
             }
             Machine::Pub(subscriptions) => {
-                // It says anew what it wants.
+                // After reconnecting, the peer sends its subscriptions anew.
                 subscriptions.disconnect(key);
                 named
             }
@@ -122,7 +122,7 @@ impl Owner for Ear {
         let Some(shared) = self.shared.upgrade() else { return Verdict::Deny(Denial::Temporary) };
         match &shared.options.authenticator {
             Some(authenticator) => authenticator(remote, request),
-            // A mechanism that asks has to be answered by somebody.
+            // A mechanism with authentication and no authenticator must refuse every peer.
             None => Verdict::Deny(Denial::Refused),
         }
     }
@@ -151,7 +151,7 @@ impl Owner for Ear {
                 _ => match &mut shared.state.lock().machine {
                     Machine::Router(router) => match router.identity(key) {
                         Some(known) => identity = known.clone(),
-                        // It was handed over to another connection.
+                        // The identity was handed over to another connection.
                         None => {
                             ignored(inbound.len());
                             return None;
@@ -235,7 +235,7 @@ impl Owner for Ear {
             }
             (known, identity)
         };
-        // One that never was ours was told of otherwise.
+        // A connection that was never admitted was reported by another event.
         if known {
             let remote = Some(connection.remote());
             shared.tell(EventKind::Disconnected(reason.clone()), self.endpoint(), remote, identity);
@@ -244,7 +244,7 @@ impl Owner for Ear {
     }
 }
 
-/// Adds the counters of a connection to others.
+/// Adds the counters of a connection to a sum.
 pub(super) fn add(sum: &mut ConnectionStats, more: &ConnectionStats) {
     sum.tx_bytes += more.tx_bytes;
     sum.tx_messages += more.tx_messages;

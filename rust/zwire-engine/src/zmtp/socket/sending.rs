@@ -1,4 +1,4 @@
-//! Where messages go, and waiting until they can.
+//! Routing of outgoing messages, and waiting until they can be queued.
 
 use super::{super::CloseReason, Machine, Pipe, Shared, Socket, SocketError, State};
 use crate::{
@@ -13,7 +13,7 @@ use zwire_proto::zmtp::{
     socket::{PeerKey, Undealt},
 };
 
-/// A message that could not be sent now.
+/// A message that could not be queued without waiting.
 #[derive(Debug)]
 pub struct Unsent {
     message: Message,
@@ -29,7 +29,7 @@ impl Pipe {
         match (&self.connection, &self.outbound) {
             (None, Some(outbound)) if !immediate => outbound.try_send_many(messages),
             (Some(connection), _) => match connection.try_send_many(messages) {
-                // It has just ended; the next one gets it.
+                // The connection has just ended; the next one gets the message.
                 (taken, Some(Rejected { message, error: PushError::Closed })) => match &self.outbound {
                     Some(outbound) if !immediate => {
                         let (more, rejected) =
@@ -52,11 +52,11 @@ impl Pipe {
 }
 
 impl Socket {
-    /// Sends a message; a ROUTER takes its first frame for the identity. `timeout` is how long it may wait
-    /// for room (`None`: for as long as it takes); a PUB, and a ROUTER that is not mandatory, never wait.
+    /// Sends a message; a ROUTER takes its first frame as the identity. `timeout` limits the wait for
+    /// room (`None`: no limit); a PUB, and a ROUTER that is not mandatory, never wait.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// Reason of the rejection.
     pub fn send(
         &self,
         message: Message,
@@ -70,7 +70,7 @@ impl Socket {
         }
     }
 
-    /// Sends a message if it needs not wait; else gives it back, for [`Self::send_again`].
+    /// Sends a message if that needs no waiting; otherwise returns it for [`Self::send_again`].
     ///
     /// # Errors
     /// The socket cannot be used.
@@ -79,10 +79,10 @@ impl Socket {
         Ok(self.shared.try_send(message).err())
     }
 
-    /// As [`Self::send`], for what [`Self::try_send`] has given back.
+    /// As [`Self::send`], for a message returned by [`Self::try_send`].
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// Reason of the rejection.
     pub fn send_again(
         &self,
         unsent: Unsent,
@@ -92,8 +92,8 @@ impl Socket {
         self.shared.wait_and_send(unsent, timeout, interrupted)
     }
 
-    /// Sends messages one after the other, with one lock and one write for many. `timeout` is for each that
-    /// has to wait. Answers how many were taken, also before an error.
+    /// Sends messages one after the other, many under one lock and with one write. `timeout` applies to
+    /// each message that has to wait. Returns the number accepted, also with an error.
     pub fn send_many(
         &self,
         messages: &mut dyn Iterator<Item = Message>,
@@ -150,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// To one after the other, by turns.
+    /// Distributes messages among the peers by round robin.
     fn deal(
         &self,
         state: &mut State,
@@ -186,13 +186,14 @@ impl Shared {
         (taken, None)
     }
 
-    /// Who waits for a server that does not let us in would wait in vain.
+    /// Error for a full socket. Without any connection, the refusal of a server is returned, as waiting
+    /// would not help.
     fn full(pipes: &HashMap<PeerKey, Pipe>) -> SocketError {
         let nobody = pipes.values().all(|pipe| pipe.connection.is_none());
         refusal(pipes).filter(|_| nobody).unwrap_or(SocketError::Full)
     }
 
-    /// To the peer with that identity.
+    /// Sends a message to the peer with the identity in its first frame.
     fn route(&self, message: Message) -> Result<(), Unsent> {
         let (Some(identity), true) = (message.frames().first().cloned(), message.frames().len() > 1) else {
             return Err(Unsent { message, error: Box::new(SocketError::NoIdentity) });
@@ -210,7 +211,7 @@ impl Shared {
             Some(connection) => {
                 let mut frames = message.into_frames();
                 frames.remove(0);
-                // There was more than one.
+                // There was more than one frame.
                 let Some(rest) = Message::of(frames) else { return Ok(()) };
                 match connection.try_send(rest) {
                     Ok(()) => return Ok(()),
@@ -236,7 +237,7 @@ impl Shared {
         Ok(())
     }
 
-    /// To everybody who wants it; who has no room goes without.
+    /// Sends messages to all matching subscribers; a subscriber without room misses them.
     fn publish(&self, messages: &mut dyn Iterator<Item = Message>) -> usize {
         let mut taken = 0;
         let mut keys = Vec::new();
@@ -268,7 +269,7 @@ impl Shared {
                 }
                 self.counters.dropped_full.fetch_add(1, Ordering::Relaxed);
                 if sent == 0 {
-                    // Nothing of it is taken any more.
+                    // The queue of this subscriber is full: drop the rest of its messages.
                     self.counters.dropped_full.fetch_add(run.len() as u64, Ordering::Relaxed);
                     break;
                 }
@@ -291,7 +292,7 @@ impl Shared {
                 return Err(*unsent.error);
             }
             let seen = self.room.changes();
-            // What has changed before this was seen by the next attempt.
+            // Read before the attempt, so that no change is missed.
             match self.try_send(unsent.message) {
                 Ok(()) => return Ok(()),
                 Err(again) => unsent = again,
@@ -310,7 +311,7 @@ impl Shared {
     }
 }
 
-/// An endpoint that does not let us in.
+/// The refusal of an endpoint, if there is one.
 fn refusal(pipes: &HashMap<PeerKey, Pipe>) -> Option<SocketError> {
     pipes.values().find_map(|pipe| {
         let outbound = pipe.outbound.as_ref()?;

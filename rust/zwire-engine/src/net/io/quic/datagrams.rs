@@ -1,4 +1,4 @@
-//! [`Datagrams`]: each batch a datagram of QUIC, all of them or those that are best effort.
+//! [`Datagrams`]: batches as QUIC datagrams, either all of them or the best-effort ones.
 
 use super::{refusal::lost, streams::End};
 use crate::net::io::message::Prefix;
@@ -12,35 +12,35 @@ use parking_lot::Mutex;
 use quinn::{Connection, ConnectionError, SendDatagramError};
 use std::{collections::VecDeque, io};
 
-/// Bytes of datagrams that wait in front of streams: whatever they are, they go out first.
+/// Most bytes of datagrams that wait to be sent: they are sent before stream data of any priority.
 pub(super) const SEND_BUFFER: usize = 32 * 1024;
 
-/// What waits to be read; beyond, the oldest are lost.
+/// Most bytes that wait to be read; beyond that the oldest are lost.
 pub(super) const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// What every network of QUIC carries, 1200 bytes, less what stands around it. Larger ones may come to fit
-/// and cease to do so.
+/// Size that every QUIC network carries: 1200 bytes, less the headers. Larger datagrams may fit at times
+/// only.
 pub(super) const MTU: u16 = 1162;
 
-/// The size of what goes beside streams. Nobody tells how large a datagram may be there, and the reference
-/// has buffers of this size for them.
+/// Largest batch beside streams. The datagram size is not negotiated there, and eclipse-zenoh has buffers
+/// of this size for them.
 pub(super) const MIXED_MTU: u16 = 1150;
 
-/// Most datagrams of one read, so that their messages are delivered before the next ones come.
+/// Most datagrams of one read, so that their messages are delivered before the next ones arrive.
 const MAX_AT_ONCE: usize = 64;
 
 pub(super) struct Datagrams {
     connection: Connection,
     prefix: Prefix,
     mtu: u16,
-    /// One that has found no room: whoever waits for room sends it.
+    /// Datagram that found no room; the task waiting for room sends it.
     held: Mutex<Option<Bytes>>,
-    /// One that came while somebody waited for it.
+    /// Datagram that arrived while a task waited for it, for the next read.
     early: Mutex<Option<Bytes>>,
 }
 
 impl Datagrams {
-    /// `None`: the other side does not take them.
+    /// `None` if the other side does not support datagrams.
     pub(super) fn new(connection: &Connection, most: u16) -> Option<Self> {
         let theirs = connection.max_datagram_size()?;
         Some(Self {
@@ -76,7 +76,7 @@ impl Datagrams {
         End::Open
     }
 
-    /// Returns when there is one, or none will come.
+    /// Returns when a datagram is available, or the connection has ended.
     pub(super) async fn readable(&self) {
         if self.early.lock().is_some() {
             return;
@@ -86,7 +86,7 @@ impl Datagrams {
         }
     }
 
-    /// One datagram for each message in `out`: true when all are on their way.
+    /// Sends one datagram for each message in `out`: true when all are queued.
     pub(super) fn write(
         &self,
         out: &mut VecDeque<Bytes>,
@@ -115,32 +115,32 @@ impl Datagrams {
             return Ok(());
         }
         match self.connection.send_datagram(datagram) {
-            // A network that carries less than all do: it is lost there.
+            // Too large for this network: lost, like a datagram that a router drops.
             Ok(()) | Err(SendDatagramError::TooLarge) => Ok(()),
             Err(SendDatagramError::ConnectionLost(error)) => Err(lost(error)),
             Err(error) => Err(io::Error::other(error)),
         }
     }
 
-    /// What waits for room.
+    /// Datagram that waits for room.
     pub(super) fn held(&self) -> Option<Bytes> {
         self.held.lock().clone()
     }
 
-    /// Sends what waits for room, when there is some; for one task only.
+    /// Sends the held datagram when there is room; to be called by one task only.
     pub(super) async fn send_held(&self, held: Bytes) {
-        // Where it fails the next write does, too.
+        // If this fails, the next write fails as well.
         let _ = self.connection.send_datagram_wait(held).await;
         *self.held.lock() = None;
     }
 
-    /// Whether all were sent.
+    /// Whether all datagrams were sent.
     pub(super) fn are_sent(&self) -> bool {
         self.held.lock().is_none() && self.connection.datagram_send_buffer_space() >= SEND_BUFFER
     }
 }
 
-/// What `future` gives at once. Nobody is woken later.
+/// Polls a future once, without a waker.
 fn poll_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

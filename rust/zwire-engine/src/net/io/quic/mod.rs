@@ -1,8 +1,9 @@
-//! QUIC: `quic/<host>:<port>` (`zenoh-behaviour` 1.2, 7.1). One stream that both sides write on carries
-//! the batches, framed as on any stream; or there are [more](streams), or [datagrams]. `udp/<address>?rel=1`
-//! is the same [without encryption](plain).
+//! QUIC: `quic/<host>:<port>` (`zenoh-behaviour` 1.2, 7.1). A bidirectional stream carries the batches,
+//! framed as on any stream; options add [more streams](streams), or [datagrams]. `udp/<address>?rel=1` is
+//! the same [without encryption](plain).
 //!
-//! A connection is asked without waiting, as a socket is: what it can do later wakes who waits.
+//! Connections are polled like non-blocking sockets: when an operation becomes possible, the waiting task
+//! is woken.
 
 mod datagrams;
 mod offer;
@@ -45,47 +46,47 @@ use streams::{End, SEND_WINDOW, Streams};
 use tokio::{runtime::Handle, time::timeout};
 use zwire_proto::zenoh::{Priority, Reliability};
 
-/// In endpoints.
+/// Protocol name in endpoints.
 pub(super) const PROTOCOL: &str = "quic";
 
-/// Whether a link to or from there is one of QUIC, though its protocol is UDP.
+/// Whether a link is QUIC although its protocol is `udp`.
 pub(super) fn is_plain(target: &Target) -> bool {
     target.endpoint.protocol() == PLAIN && target.options.reliability == Some(Reliability::Reliable)
 }
 
-/// In endpoints of links without encryption.
+/// Protocol name in endpoints of links without encryption.
 const PLAIN: &str = "udp";
 
-/// What the other side may send ahead on one stream: 16 large messages, or 64 ms of 1 Gbit/s. On all of
-/// them it may be twice as much, so that one which is stuck leaves room for the others.
+/// Bytes that the other side may send ahead on one stream: 16 large messages, or 64 ms of 1 Gbit/s. On
+/// all streams together twice as much, so that one that is stuck leaves room for the others.
 const RECEIVE_WINDOW: u32 = 8 << 20;
 
-/// What it may send ahead on all streams while nobody knows who it is.
+/// Bytes that the other side may send ahead on all streams before it is authenticated.
 const STRANGERS_WINDOW: u32 = 128 * 1024;
 
-/// Largest datagram that is tried; most networks answer with less. Ten leave in one call of the system, which
-/// takes no more than 65,507 bytes: larger ones would be lost in it, and what is lost looks like a network
-/// that carries only the smallest.
+/// Largest datagram that is probed; most networks carry less. Ten are sent in one system call, which
+/// takes at most 65,507 bytes: larger ones would be lost in it, and look like a network that carries only
+/// the smallest.
 const MAX_DATAGRAM: u16 = 65_507 / 10;
 
-/// How long a connection outlives its link, for what is on the way.
+/// Time by which a connection outlives its link, for data on the way.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How often a connection that lingers looks whether its datagrams are sent.
+/// Interval at which a lingering connection checks whether its datagrams are sent.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Most connections that wait for being looked at.
+/// Most incoming connections that wait to be accepted.
 const MAX_INCOMING: usize = 1024;
 
-/// Where the datagrams of a connection leave that has streams, too; before it come the priorities.
+/// Index of the way for datagrams of a connection that has streams, too; priorities come before it.
 pub(crate) const DATAGRAMS: usize = Priority::COUNT;
 
-/// By what ways batches leave that do not wait for each other.
+/// Independent ways by which batches leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
-    /// There is one for each priority; else one for all.
+    /// Whether there is one way for each priority; else one for all.
     pub(crate) by_priority: bool,
-    /// There is one for what is best effort, with batches of this size.
+    /// Batch size of the way for best-effort messages, if there is one.
     pub(crate) best_effort: Option<u16>,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Stream {
     datagrams: Option<Datagrams>,
     ends: Ends,
     expires: Option<Duration>,
-    /// The common name in the certificate of the other side.
+    /// Common name in the certificate of the other side.
     name: Option<String>,
     runtime: Handle,
 }
@@ -136,7 +137,8 @@ impl Stream {
     ) -> Result<Self, ConnectReason> {
         let peer = connection.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        // Known wherever the system tells where a datagram went; elsewhere the family has to do.
+        // Reported where the system tells the local address of datagrams; elsewhere only the family is
+        // known.
         let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let local = connection.local_ip().map_or(any, |ip| ip.to_canonical());
         let chain = connection.peer_identity().and_then(|chain| chain.downcast().ok());
@@ -157,7 +159,7 @@ impl Stream {
         })
     }
 
-    /// The ways that both sides have agreed on.
+    /// Ways that both sides have agreed on.
     async fn ways_of(
         connection: &Connection,
         offer: Offer,
@@ -184,11 +186,11 @@ impl Stream {
         }
         let first = match connection.side() {
             Side::Client => {
-                // It is there at once, or not before the other side changes its mind, which none does.
+                // Possible at once, unless the other side allows no streams.
                 let opened = timeout(Duration::ZERO, connection.open_bi()).await;
                 opened.map_err(|_| no_streams())?
             }
-            // It is there with the first batch.
+            // The peer opens it with the first batch.
             Side::Server => connection.accept_bi().await,
         };
         let first = first.map_err(refused)?;
@@ -197,7 +199,7 @@ impl Stream {
         Ok((Some(streams), datagrams))
     }
 
-    /// The ways, where there is more than one.
+    /// The ways, if there is more than one.
     pub(super) fn ways(&self) -> Option<Ways> {
         let streams = self.streams.as_ref()?;
         let best_effort = self.datagrams.as_ref().map(Datagrams::mtu);
@@ -205,7 +207,7 @@ impl Stream {
         (by_priority || best_effort.is_some()).then_some(Ways { by_priority, best_effort })
     }
 
-    /// Whether batches stand in streams.
+    /// Whether batches are sent on streams.
     pub(super) const fn is_streamed(&self) -> bool {
         self.streams.is_some()
     }
@@ -217,7 +219,7 @@ impl Stream {
         }
     }
 
-    /// The handshake of Zenoh is over.
+    /// Marks the end of the Zenoh handshake.
     pub(super) fn set_open(&self, low_latency: bool) {
         if let Some(streams) = &self.streams {
             let times = if streams.is_multistream() { 2 } else { 1 };
@@ -259,7 +261,7 @@ impl Stream {
         self.try_write_at(way, out, progress)
     }
 
-    /// Writes what one way takes: true when that is all.
+    /// Writes as much as one way takes: true when all is written.
     pub(super) fn try_write_at(
         &self,
         way: usize,
@@ -273,12 +275,12 @@ impl Stream {
         }
     }
 
-    /// The way of the last batch.
+    /// Way of the last batch.
     pub(super) fn last_way(&self) -> usize {
         self.streams.as_ref().map_or(DATAGRAMS, Streams::last)
     }
 
-    /// The next batch ends the link: it waits for all others.
+    /// Makes the next batch, which ends the link, wait for all others.
     pub(super) fn hold(&self) {
         if let Some(streams) = &self.streams {
             streams.hold();
@@ -315,7 +317,7 @@ impl Stream {
     pub(super) async fn writable(&self) {
         let full = self.streams.as_ref().filter(|streams| streams.take_full());
         let held = self.datagrams.as_ref().and_then(|datagrams| Some((datagrams, datagrams.held()?)));
-        // Who stops for another reason than that there is no room is not woken by it.
+        // A writer that stopped for another reason than missing room is not woken here.
         match (full, held) {
             (None, None) => {}
             (Some(streams), None) => streams.sending.signal.raised().await,
@@ -327,13 +329,14 @@ impl Stream {
         }
     }
 
-    /// Nothing more will be written: whether everything has arrived, or was sent where nothing tells.
+    /// Whether everything written has arrived, or was sent where arrival is not reported; called when
+    /// nothing more will be written.
     pub(super) fn is_delivered(&self) -> bool {
         self.streams.as_ref().is_none_or(Streams::is_delivered)
             && self.datagrams.as_ref().is_none_or(Datagrams::are_sent)
     }
 
-    /// Ends the connection when everything has arrived, or soon.
+    /// Ends the connection when everything has arrived, or after a short time.
     pub(super) fn close(&self) {
         let stopped = self.streams.as_ref().map(Streams::finish);
         let connection = self.connection.clone();
@@ -375,7 +378,7 @@ fn open(target: &Target, link: &Link, peer: SocketAddr) -> io::Result<Endpoint> 
 
 fn endpoint_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
-    // It is within what the protocol allows.
+    // The value is within the limits of the protocol.
     let _ = config.max_udp_payload_size(MAX_DATAGRAM);
     config
 }
@@ -390,7 +393,7 @@ fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
     let two_ways = u32::from(accepts && offer.has_streams());
     let one_way = offer.streams_of_one_direction();
     config
-        // The lease of Zenoh says when somebody is gone.
+        // The Zenoh lease detects dead peers.
         .max_idle_timeout(None)
         .max_concurrent_bidi_streams(VarInt::from_u32(two_ways))
         .max_concurrent_uni_streams(VarInt::from_u32(one_way))
@@ -406,7 +409,7 @@ fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
     config
 }
 
-/// Takes connections in.
+/// Listener for QUIC connections.
 pub(crate) struct Listener {
     endpoint: Endpoint,
     local: SocketAddr,
@@ -422,7 +425,7 @@ impl Listener {
         let offer = Offer::of(&target.options);
         let mut tls = if plain { anonymous_server()? } else { server_config(&settings)? };
         tls.alpn_protocols = offer.names();
-        // QUIC has other tickets, and knows no older version.
+        // QUIC has session tickets of its own, and only TLS 1.3.
         let tls = Arc::new(QuicServerConfig::try_from(tls).map_err(unusable)?);
         let mut config =
             quinn::ServerConfig::with_crypto(if plain { Arc::new(PlainServer(tls)) } else { tls });
@@ -463,19 +466,18 @@ impl Listener {
     }
 }
 
-/// Gives the port back when it is dropped: a connection that is over keeps it a while, so that its end
-/// can be told again.
+/// Releases the port when it is dropped: an ended connection keeps it for a while, to repeat its close.
 pub(crate) struct Guard {
     birth: Birth,
     endpoint: Option<Endpoint>,
 }
 
-/// That while is three times the time after which something counts as lost.
+/// Longest wait for the draining period of closed connections, which is three probe timeouts.
 const PORT_LINGER: Duration = Duration::from_millis(500);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // In a forked child the endpoint is still its parent's, and has no thread.
+        // In a forked child the endpoint belongs to its parent, and has no thread.
         let Some(endpoint) = self.endpoint.take() else { return };
         if !self.birth.is_here() {
             core::mem::forget(endpoint);
@@ -489,7 +491,7 @@ impl Drop for Guard {
     }
 }
 
-/// Somebody who has said a first word of QUIC.
+/// An incoming connection before its handshake.
 pub(crate) struct Incoming {
     incoming: quinn::Incoming,
     port: u16,

@@ -1,26 +1,26 @@
-//! [`Offer`]: what is asked of a QUIC connection, and by which name the two sides agree on it.
+//! [`Offer`]: shape of a QUIC connection, negotiated by ALPN names.
 
 use crate::config::{Choice, LinkOptions};
 use quinn::Connection;
 use zwire_proto::zenoh::{Priority, Reliability};
 
 const ONE_STREAM: &[u8] = b"zenoh";
-/// As one stream, and as nothing but datagrams, was called up to 1.8.
+/// Name for both a single stream and datagrams only, in versions up to 1.8.
 const OLD: &[u8] = b"hq-29";
 const STREAMS: &[u8] = b"zenoh-ms";
 const MIXED: &[u8] = b"zenoh-mr";
 const STREAMS_MIXED: &[u8] = b"zenoh-ms-mr";
 
-/// What an endpoint asks for.
+/// Shape requested by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
     /// `rel=0`: each batch is a datagram.
     Datagrams,
-    /// One stream, or one for each priority; perhaps with datagrams for what is best effort.
+    /// Streams: a single one, or one for each priority; optionally with datagrams for best-effort messages.
     Streams { multistream: Choice, mixed: Choice },
 }
 
-/// What two endpoints have agreed on.
+/// Shape that two endpoints have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) streams: bool,
@@ -39,7 +39,7 @@ impl Offer {
         }
     }
 
-    /// The names of what is asked for; the first one that both know counts.
+    /// ALPN names of the requested shapes; the first one that both sides know is used.
     pub(super) fn names(self) -> Vec<Vec<u8>> {
         let Self::Streams { multistream, mixed } = self else { return vec![OLD.to_vec()] };
         [
@@ -55,7 +55,7 @@ impl Offer {
         .collect()
     }
 
-    /// How many streams of one direction the other side may open.
+    /// Number of unidirectional streams that the other side may open.
     pub(super) fn streams_of_one_direction(self) -> u32 {
         match self {
             Self::Streams { multistream, .. } if multistream.allows(true) => Priority::COUNT as u32 - 1,
@@ -63,7 +63,7 @@ impl Offer {
         }
     }
 
-    /// Whether there are streams that go both ways.
+    /// Whether there are bidirectional streams.
     pub(super) const fn has_streams(self) -> bool {
         matches!(self, Self::Streams { .. })
     }
@@ -75,7 +75,7 @@ impl Offer {
         }
     }
 
-    /// What a connection was agreed to be.
+    /// The shape negotiated for a connection.
     pub(super) fn agreed(self, connection: &Connection) -> Shape {
         if self == Self::Datagrams {
             return Shape { streams: false, multistream: false, datagrams: true };
@@ -95,7 +95,7 @@ impl Offer {
 mod tests {
     use super::*;
 
-    /// What eclipse-zenoh 1.10.2 offers, as a listener that logs it has seen.
+    /// Names that eclipse-zenoh 1.10.2 offers, as recorded by a logging listener.
     #[test]
     fn names_are_those_of_the_reference() {
         use Choice::{Auto, No, Yes};

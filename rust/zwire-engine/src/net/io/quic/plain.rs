@@ -1,7 +1,7 @@
-//! QUIC without encryption: `udp/<address>?rel=1`, as the reference has it.
+//! QUIC without encryption: `udp/<address>?rel=1`, compatible with eclipse-zenoh.
 //!
-//! The handshake of TLS is there, with certificates that say nothing and that nobody looks at. Packets are
-//! what they would be inside of their protection: no tag, and heads that can be read.
+//! The TLS handshake takes place, with empty certificates that are not verified. Packets are sent without
+//! packet protection: no tag, and readable headers.
 
 use bytes::BytesMut;
 use quinn::{
@@ -15,7 +15,7 @@ use quinn::{
 use quinn_proto::{TransportError, transport_parameters::TransportParameters};
 use std::{any::Any, sync::Arc};
 
-/// In place of every key.
+/// Null cipher in place of every key.
 struct Clear;
 
 impl PacketKey for Clear {
@@ -50,7 +50,7 @@ fn keys() -> Keys {
     Keys { header: KeyPair { local: Box::new(Clear), remote: Box::new(Clear) }, packet: packets() }
 }
 
-/// The handshake goes on as ever; only its keys are not used.
+/// Session that performs the usual handshake but does not use its keys.
 struct Plain(Box<dyn Session>);
 
 impl Session for Plain {
@@ -64,7 +64,7 @@ impl Session for Plain {
         self.0.peer_identity()
     }
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        // Nothing is resumed, so nothing is early.
+        // Without resumption there is no early data.
         None
     }
     fn early_data_accepted(&self) -> Option<bool> {
@@ -98,7 +98,7 @@ impl Session for Plain {
     }
 }
 
-/// For who connects.
+/// Configuration of the connecting side.
 pub(super) struct PlainClient(pub(super) Arc<QuicClientConfig>);
 
 impl ClientConfig for PlainClient {
@@ -113,12 +113,12 @@ impl ClientConfig for PlainClient {
     }
 }
 
-/// For who listens.
+/// Configuration of the listening side.
 pub(super) struct PlainServer(pub(super) Arc<QuicServerConfig>);
 
 impl ServerConfig for PlainServer {
     fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        // It knows which versions there are.
+        // The inner configuration knows the supported versions.
         self.0.initial_keys(version, dst_cid).map(|_| keys())
     }
     fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {

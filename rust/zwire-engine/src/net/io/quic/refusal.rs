@@ -1,21 +1,21 @@
-//! What the end of a QUIC connection means.
+//! Reasons for the end of a QUIC connection.
 
 use crate::{error::ConnectReason, net::tls::TlsFailure};
 use quinn::{Connection, ConnectionError, VarInt};
 use rustls::AlertDescription;
 use std::io;
 
-/// A connection is closed with this when the two sides have agreed on it by name, and want it otherwise.
+/// Application close code: the two sides agreed on a name but want different shapes.
 const MISFIT: VarInt = VarInt::from_u32(1);
 
-/// Closes a connection that the two sides want in different shapes: the other side is told `to_them`.
+/// Closes a connection because its sides want different shapes: the other side is told `to_them`.
 pub(super) fn misfit(connection: &Connection, here: &str, to_them: &str) -> ConnectReason {
     connection.close(MISFIT, to_them.as_bytes());
     TlsFailure::Refused(here.to_owned()).into()
 }
 
-/// Why a connection has ended. Certificates of those who connect are looked at when the connection
-/// works for them already.
+/// Reason for the end of a connection. A certificate of the connecting side may be rejected after that
+/// side considers the connection established.
 pub(super) fn lost(error: ConnectionError) -> io::Error {
     match refused(&error, "") {
         ConnectReason::Tls(failure) => io::Error::other(failure),
@@ -27,8 +27,8 @@ pub(super) fn unusable(error: impl ToString) -> ConnectReason {
     ConnectReason::Tls(TlsFailure::Protocol(error.to_string()))
 }
 
-/// Why there is no connection. QUIC has an error code for each alert of TLS, and where it was ours the
-/// reason in words.
+/// Reason why a connection was not established. QUIC maps each TLS alert to an error code; for a local
+/// failure there is also a text.
 pub(super) fn refused(error: &ConnectionError, expected: &str) -> ConnectReason {
     const ALERTS: core::ops::RangeInclusive<u64> = 0x100..=0x1ff;
     let alert = |code: u64| {
@@ -44,7 +44,7 @@ pub(super) fn refused(error: &ConnectionError, expected: &str) -> ConnectReason 
             Some(alert) => complaint(alert, &ours.reason, expected),
             None => TlsFailure::Protocol(ours.to_string()),
         },
-        // Ours say why; the reference has a zero byte there.
+        // zwire sends a reason in this close; eclipse-zenoh sends a zero byte.
         ConnectionError::ApplicationClosed(close) if close.error_code == MISFIT => {
             TlsFailure::Refused(String::from_utf8_lossy(&close.reason).into_owned())
         }
@@ -54,7 +54,7 @@ pub(super) fn refused(error: &ConnectionError, expected: &str) -> ConnectReason 
     ConnectReason::Tls(failure)
 }
 
-/// What we have against the other side.
+/// Reason for which this side refused the other.
 fn complaint(alert: AlertDescription, reason: &str, expected: &str) -> TlsFailure {
     match alert {
         AlertDescription::CertificateExpired if reason.contains("not valid yet") => TlsFailure::NotYetValid,
@@ -62,7 +62,7 @@ fn complaint(alert: AlertDescription, reason: &str, expected: &str) -> TlsFailur
         AlertDescription::UnknownCA => TlsFailure::UnknownAuthority,
         AlertDescription::CertificateRequired => TlsFailure::NoCertificate,
         _ if reason.contains("not valid for name") => {
-            let presented = reason.split_once("only valid for ").map_or("nobody", |(_, names)| names);
+            let presented = reason.split_once("only valid for ").map_or("no name", |(_, names)| names);
             TlsFailure::Name { expected: expected.to_owned(), presented: presented.to_owned() }
         }
         AlertDescription::BadCertificate

@@ -1,8 +1,8 @@
-//! [`Streams`]: one stream that both sides write on, or beside it one for each priority and direction.
+//! [`Streams`]: one bidirectional stream, and optionally one more for each priority and direction.
 //!
-//! The first stream carries the handshake and what is most urgent. With several, the stream of one direction
-//! with number n carries priority n + 1; it begins to exist with its first byte. Nothing that is lost or not
-//! read on one keeps the others waiting.
+//! The first stream carries the handshake and the most urgent priority. With several, the unidirectional
+//! stream number n carries priority n + 1; it is created by its first byte. Data that is lost or not read
+//! on one stream does not delay the others.
 
 use super::refusal::lost;
 use bytes::{Buf, Bytes, BytesMut};
@@ -18,8 +18,8 @@ use std::{collections::VecDeque, io, sync::Arc, task::Wake};
 use tokio::sync::Notify;
 use zwire_proto::zenoh::Priority;
 
-/// What we may have written that is not acknowledged, at first. Later it is what the congestion window lets
-/// go out, and the room of the link behind it.
+/// Initial limit of unacknowledged bytes. Later the limit is the congestion window plus the room of the
+/// link.
 pub(super) const SEND_WINDOW: u64 = 128 * 1024;
 
 /// Most bytes of one read.
@@ -28,7 +28,7 @@ const READ: usize = 256 * 1024;
 /// Most parts of one write.
 const PARTS: usize = 64;
 
-/// Wakes whoever waits for a connection.
+/// Wakes the task that waits for a connection.
 #[derive(Default)]
 pub(super) struct Signal(Notify);
 
@@ -47,7 +47,7 @@ impl Wake for Signal {
     }
 }
 
-/// One direction of a connection: what it can do later raises its signal.
+/// Direction of a connection; raises its signal when a pending operation may continue.
 pub(super) struct Direction {
     pub(super) signal: Arc<Signal>,
     waker: Waker,
@@ -59,7 +59,7 @@ impl Direction {
         Self { waker: signal.clone().into(), signal }
     }
 
-    /// What `future` gives at once; else the signal tells when to ask again.
+    /// Polls a future once; if it is pending, the signal is raised when to poll again.
     fn poll<F: Future>(&self, future: F) -> Option<F::Output> {
         match pin!(future).poll(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(output) => Some(output),
@@ -74,28 +74,28 @@ struct Sender {
 }
 
 impl Sender {
-    /// Nothing more will be written.
+    /// Finishes the stream: nothing more will be written.
     fn finish(&mut self) {
         if !core::mem::replace(&mut self.finished, true) {
-            // It fails where the connection is lost, and then there is nothing to wait for.
+            // Fails if the connection is lost; then there is nothing to wait for.
             let _ = self.stream.finish();
         }
     }
 }
 
-/// A stream of the other side.
+/// Receiving side of a stream.
 struct Inlet {
     stream: RecvStream,
-    /// The beginning of a batch.
+    /// Beginning of an incomplete batch.
     partial: BytesMut,
     ended: bool,
 }
 
-/// What reading has come to.
+/// Result of a read.
 pub(super) enum End {
     /// There may be more.
     Open,
-    /// The other side has ended it.
+    /// The other side has finished the stream.
     Closed,
     Lost(io::Error),
 }
@@ -104,29 +104,30 @@ pub(super) struct Streams {
     connection: Connection,
     pub(super) sending: Direction,
     pub(super) receiving: Direction,
-    /// By priority; or one for all.
+    /// Senders by priority, or a single one.
     send: Vec<Mutex<Sender>>,
-    /// By priority, as far as there are any.
+    /// Receivers by priority, as far as they exist.
     receive: Mutex<[Option<Inlet>; Priority::COUNT]>,
-    /// Batches are handed out whole, because they come from more than one place.
+    /// Whether only complete batches are returned, because they come from several streams.
     whole: AtomicBool,
-    /// The handshake is over, and the other streams count.
+    /// Whether the handshake is over, so that the other streams are used.
     open: AtomicBool,
-    /// The last write has found no room.
+    /// Whether the last write found no room.
     full: AtomicBool,
-    /// Where something was written last, and a bit for each where something was.
+    /// Stream of the last write, and a bit for each stream that was written to.
     last: AtomicU8,
     used: AtomicU8,
-    /// The next byte waits until everything before it has arrived.
+    /// Whether the next byte waits until everything before it has arrived.
     held: AtomicBool,
-    /// Bytes that may wait behind what is on the way.
+    /// Bytes that may wait in addition to those in flight.
     room: AtomicU32,
-    /// What the connection was told of both.
+    /// Send window last set for the connection.
     window: AtomicU64,
 }
 
 impl Streams {
-    /// `multistream`: opens our streams of one direction. `None`: the other side does not take them.
+    /// With `multistream`, opens the unidirectional streams. `None` if the other side does not allow
+    /// them.
     ///
     /// # Errors
     /// The connection is lost.
@@ -143,7 +144,7 @@ impl Streams {
                 let Some(stream) = receiving.poll(connection.open_uni()).transpose()? else {
                     return Ok(None);
                 };
-                // Larger is earlier here. A stream that was just opened is not closed.
+                // QUIC prefers larger numbers. The call cannot fail for a stream that was just opened.
                 let _ = stream.set_priority(i32::try_from(priority).map_or(0, |priority| -priority));
                 all.push(Mutex::new(Sender { stream, finished: false }));
             }
@@ -168,16 +169,16 @@ impl Streams {
         }))
     }
 
-    /// Whether each priority has its own.
+    /// Whether each priority has its own stream.
     pub(super) fn is_multistream(&self) -> bool {
         self.send.len() > 1
     }
 
-    /// The handshake is over.
+    /// Marks the end of the handshake.
     pub(super) fn open(&self) {
         self.open.store(true, Ordering::Release);
         self.used.store(0, Ordering::Relaxed);
-        // They may have had something to say for a while.
+        // The other streams may have data already.
         self.receiving.waker.wake_by_ref();
     }
 
@@ -185,12 +186,13 @@ impl Streams {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Prefixes have another width: there is one stream only, and its bytes are handed out as they are.
+    /// Switches to low-latency mode, in which prefixes are wider: there is one stream only, and its bytes are returned as
+    /// they come.
     pub(super) fn set_low_latency(&self) {
         self.whole.store(false, Ordering::Release);
     }
 
-    /// Appends what there is, the most urgent first.
+    /// Appends available batches, the most urgent first.
     pub(super) fn read(&self, buf: &mut BytesMut) -> End {
         let mut inlets = self.receive.lock();
         let whole = self.whole.load(Ordering::Acquire);
@@ -212,7 +214,7 @@ impl Streams {
             buf.extend_from_slice(&inlet.partial.split());
             match self.read_stream(inlet, buf) {
                 End::Open => {}
-                // The first one says how it ends, when nothing is left on the others.
+                // The result of the first stream is returned when the others have no data left.
                 other if index == 0 => end = other,
                 _ => inlet.ended = true,
             }
@@ -226,10 +228,10 @@ impl Streams {
         if buf.len() > before { End::Open } else { end }
     }
 
-    /// Streams that the other side has begun.
+    /// Accepts the streams that the other side has opened.
     fn accept(&self, inlets: &mut [Option<Inlet>]) {
         while inlets.iter().any(Option::is_none) {
-            // That it fails is seen on the first stream.
+            // A failure shows up on the first stream as well.
             let Some(Ok(stream)) = self.receiving.poll(self.connection.accept_uni()) else { break };
             self.adopt(inlets, stream);
         }
@@ -248,7 +250,8 @@ impl Streams {
         while buf.len() - before < READ {
             match self.receiving.poll(inlet.stream.read_chunk(READ, true)) {
                 Some(Ok(Some(chunk))) => buf.extend_from_slice(&chunk.bytes),
-                // The end, or what comes of it: now, or at the next call.
+                // Return the data first; the end or error is returned now without data, else by the next
+                // call.
                 Some(_) if buf.len() > before => break,
                 Some(Ok(None)) => return End::Closed,
                 Some(Err(ReadError::ConnectionLost(ConnectionError::ApplicationClosed(_)))) => {
@@ -262,14 +265,14 @@ impl Streams {
         End::Open
     }
 
-    /// Returns when reading may give something.
+    /// Returns when a read may succeed.
     pub(super) async fn readable(&self) {
         let missing = self.is_multistream()
             && self.open.load(Ordering::Acquire)
             && self.receive.lock().iter().any(Option::is_none);
         tokio::select! {
             () = self.receiving.signal.raised() => {}
-            // Nobody is woken by a stream that nobody waits for.
+            // The signal is not raised by a stream that has not been accepted yet.
             stream = self.connection.accept_uni(), if missing => {
                 if let Ok(stream) = stream {
                     self.adopt(&mut self.receive.lock()[..], stream);
@@ -278,7 +281,7 @@ impl Streams {
         }
     }
 
-    /// Writes what the stream of `outlet` takes: true when that is all.
+    /// Writes as much as the stream of `outlet` takes: true when all is written.
     pub(super) fn write(
         &self,
         outlet: usize,
@@ -291,7 +294,7 @@ impl Streams {
             let parts = out.len().min(PARTS);
             let written = self.sending.poll(sender.stream.write_chunks(&mut out.make_contiguous()[..parts]));
             match written {
-                // A part that was written to its middle begins there now.
+                // A partly written part is advanced by the library.
                 Some(Ok(written)) => {
                     out.drain(..written.chunks);
                     progress(written.bytes);
@@ -304,7 +307,7 @@ impl Streams {
                     return Ok(false);
                 }
                 None if self.widen() => {}
-                // What is less urgent has taken all the room, and goes out behind this.
+                // Less urgent data has taken all the room: extend the window for this stream.
                 None if !urged && self.is_ahead(outlet) => {
                     urged = true;
                     let more: usize = out.iter().map(Bytes::len).sum();
@@ -329,18 +332,18 @@ impl Streams {
             self.last.store(outlet, Ordering::Relaxed);
             self.used.fetch_or(1 << outlet, Ordering::Relaxed);
         }
-        // Everything before it has arrived.
+        // Everything before the held byte has arrived.
         if self.held.swap(false, Ordering::AcqRel) {
             self.connection.set_send_window(self.window.load(Ordering::Relaxed));
         }
     }
 
-    /// Whether something less urgent than what leaves at `outlet` was written.
+    /// Whether data less urgent than that of `outlet` was written.
     fn is_ahead(&self, outlet: usize) -> bool {
         self.used.load(Ordering::Relaxed) >> outlet > 1
     }
 
-    /// The room that was made for what is urgent is for nothing else.
+    /// Restores the window that was extended for urgent data.
     fn calm(&self, urged: bool) {
         if urged {
             self.connection.set_send_window(self.window.load(Ordering::Relaxed));
@@ -351,13 +354,13 @@ impl Streams {
         self.room.store(bytes, Ordering::Relaxed);
     }
 
-    /// Lets as much be written as the network takes, and the room behind it: whether that is more than
-    /// before. What is written and waits on one stream goes out in order.
+    /// Adjusts the send window to the congestion window plus the room; returns whether it has grown. Data
+    /// waiting on one stream leaves in order, so it must not be larger.
     fn widen(&self) -> bool {
         let congestion = self.connection.stats().path.cwnd;
         let wanted = congestion.saturating_add(self.room.load(Ordering::Relaxed).into());
         let told = self.window.load(Ordering::Relaxed);
-        // Each word to the connection wakes it.
+        // Each update wakes the connection, so small changes are skipped.
         if wanted > told.saturating_add(told / 4) || wanted < told / 2 {
             self.window.store(wanted, Ordering::Relaxed);
             self.connection.set_send_window(wanted);
@@ -365,33 +368,34 @@ impl Streams {
         wanted > told.saturating_add(told / 4)
     }
 
-    /// Whether a stream has found no room since this was asked.
+    /// Whether a stream found no room since the last call.
     pub(super) fn take_full(&self) -> bool {
         self.full.swap(false, Ordering::AcqRel)
     }
 
-    /// Where the last batch was written.
+    /// Stream of the last batch.
     pub(super) fn last(&self) -> usize {
         self.last.load(Ordering::Relaxed).into()
     }
 
-    /// The next batch is CLOSE, and who reads it ends the link: it is sent when all streams have arrived.
+    /// Makes the next batch, a CLOSE that ends the link for its reader, wait until all streams have
+    /// arrived.
     pub(super) fn hold(&self) {
         if self.used.load(Ordering::Relaxed).count_ones() > 1 {
             self.held.store(true, Ordering::Release);
-            // A byte is taken when none is on the way.
+            // With a window of one byte, a byte is accepted only when none is in flight.
             self.connection.set_send_window(1);
         }
     }
 
-    /// Nothing more will be written: whether everything has arrived.
+    /// Whether everything has arrived; called when nothing more will be written.
     pub(super) fn is_delivered(&self) -> bool {
         let mut sender = self.send[self.last()].lock();
         sender.finish();
         self.sending.poll(sender.stream.stopped()).is_some()
     }
 
-    /// Ends what was written last; the future ends when it has arrived.
+    /// Finishes the stream written last; the future ends when its data has arrived.
     pub(super) fn finish(&self) -> impl Future<Output = ()> + Send + 'static {
         let stopped = {
             let mut sender = self.send[self.last()].lock();
@@ -399,13 +403,13 @@ impl Streams {
             sender.stream.stopped()
         };
         async move {
-            // Whether it has arrived changes nothing any more.
+            // The result has no effect any more.
             let _ = stopped.await;
         }
     }
 }
 
-/// How many bytes at the start of `bytes` are whole batches behind prefixes of two bytes.
+/// Length of the complete batches, with prefixes of two bytes, at the start of `bytes`.
 fn whole_batches(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     while let [a, b, behind @ ..] = rest {
