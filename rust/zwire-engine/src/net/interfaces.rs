@@ -260,6 +260,22 @@ fn judge(all: &mut [Candidate], selectors: &[Selector]) {
     }
 }
 
+/// Names of the interfaces that have an address; empty if the system does not tell.
+pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
+    let address = address.to_canonical();
+    let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
+    let mut names: Vec<String> = all
+        .filter(|interface| match &interface.address {
+            Address::V4(v4) => IpAddr::V4(v4.address) == address,
+            Address::V6(v6) => IpAddr::V6(v6.address) == address,
+            Address::Mac(_) => false,
+        })
+        .map(|interface| interface.name)
+        .collect();
+    names.dedup();
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! [`Watch`]: lets threads and event loops wait for a state of the machines.
 
-use crate::rt::{deferred::Waker, queue::INTERRUPT_PERIOD};
+use crate::rt::queue::INTERRUPT_PERIOD;
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -34,6 +34,9 @@ struct Listeners {
     next: u64,
     all: Vec<(u64, Waker)>,
 }
+
+/// Wakes a waiter of an event loop; must be quick, and is called from any thread.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// Listener that ends with the wait of a task.
 struct Listening<'a>(&'a Watch, u64);

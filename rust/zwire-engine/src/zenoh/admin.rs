@@ -47,7 +47,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     let asked = Arc::new(Notify::new());
     let waker = asked.clone();
     queue.set_waker(Some(Arc::new(move || waker.notify_one())));
-    let mut effects = crate::zenoh::core::Effects::default();
+    let mut effects = crate::zenoh::effects::Effects::default();
     shared.with_core(&mut effects, |core, now, _| -> Result<(), Error> {
         let id = core.api.declare_queryable(now, key, QueryableOptions::default())?;
         core.queries.insert(id, queue.clone());

@@ -4,10 +4,7 @@
 use crate::{
     error::Error,
     rt::clock,
-    zenoh::{
-        core::{Core, Effects},
-        session::Session,
-    },
+    zenoh::{core::Core, effects::Effects, session::Session},
 };
 use zwire_proto::{
     Now,

@@ -1,19 +1,15 @@
 //! Connected nodes: links as reported to the application, and events when they come up or go down.
 
 use crate::{
+    net::interfaces::interfaces_with,
     rt::queue::{Queue, Weigh},
-    zenoh::link::Link,
+    zenoh::link::{Link, LinkEnd},
 };
-use core::{fmt, net::IpAddr};
 use std::{
     collections::{HashSet, VecDeque},
-    io,
     sync::Arc,
 };
-use zwire_proto::zenoh::{
-    Priority, Reliability, WhatAmI, ZenohId, link::LinkError, node::FaceError, session::NorthError,
-    wire::CloseReason,
-};
+use zwire_proto::zenoh::{Priority, Reliability, WhatAmI, ZenohId};
 
 /// Description of a link, for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,114 +60,6 @@ impl LinkInfo {
             user: link.auth_identifier().map(str::to_owned),
             priorities: params.qos_link.priorities.or(all),
             reliability: params.qos_link.reliability.unwrap_or(reliable),
-        }
-    }
-}
-
-/// Names of the interfaces that have an address; empty if the system does not tell.
-pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
-    let address = address.to_canonical();
-    let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
-    let mut names: Vec<String> = all
-        .filter(|interface| match &interface.address {
-            getifaddrs::Address::V4(v4) => IpAddr::V4(v4.address) == address,
-            getifaddrs::Address::V6(v6) => IpAddr::V6(v6.address) == address,
-            getifaddrs::Address::Mac(_) => false,
-        })
-        .map(|interface| interface.name)
-        .collect();
-    names.dedup();
-    names
-}
-
-/// Reason for the end of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkEnd {
-    /// Closed locally.
-    Closed,
-    /// The peer closed it.
-    ByPeer(CloseReason),
-    /// The connection ended without a CLOSE message.
-    Lost,
-    /// The operating system reported an error.
-    Io(String),
-    /// No data was received within the lease that the peer had announced.
-    Silent,
-    /// The peer violated the protocol.
-    Protocol(PeerFault),
-    /// The peer did not take the data sent to it in time.
-    Unresponsive,
-}
-
-/// Rule that a peer has broken, which costs it its link.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PeerFault {
-    /// Of the framing or the sequence of its messages.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Of the bounds that a node keeps for each neighbour.
-    #[error(transparent)]
-    Face(#[from] FaceError),
-    /// Of the bounds that a client keeps for its router.
-    #[error(transparent)]
-    North(#[from] NorthError),
-}
-
-impl PeerFault {
-    /// Reason in the CLOSE that the peer gets; `None`: it gets none.
-    #[must_use]
-    pub const fn close_reason(&self) -> Option<CloseReason> {
-        match self {
-            Self::Link(error) => error.close_reason(),
-            Self::Face(error) => error.close_reason(),
-            Self::North(error) => Some(error.close_reason()),
-        }
-    }
-}
-
-impl LinkEnd {
-    /// Reason for an error of a connection. The system of a peer that dies with unread data reports a
-    /// reset instead of an end of file: both are `Lost`.
-    #[must_use]
-    pub fn of(error: &io::Error) -> Self {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        match error.kind() {
-            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Self::Lost,
-            _ => Self::Io(error.to_string()),
-        }
-    }
-}
-
-impl LinkEnd {
-    /// All results of [`Self::word`].
-    pub const WORDS: [&'static str; 7] =
-        ["closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"];
-
-    /// Short name of the reason, as used in statistics.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::ByPeer(_) => "closed-by-peer",
-            Self::Lost => "lost",
-            Self::Io(_) => "io",
-            Self::Silent => "silent",
-            Self::Protocol(_) => "protocol",
-            Self::Unresponsive => "unresponsive",
-        }
-    }
-}
-
-impl fmt::Display for LinkEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed here"),
-            Self::ByPeer(reason) => write!(f, "closed by the peer: {reason}"),
-            Self::Lost => f.write_str("the connection ended without a goodbye"),
-            Self::Io(error) => f.write_str(error),
-            Self::Silent => f.write_str("the lease of the peer expired"),
-            Self::Protocol(fault) => fault.fmt(f),
-            Self::Unresponsive => f.write_str("the peer did not take what was sent to it"),
         }
     }
 }

@@ -10,11 +10,12 @@ use crate::{
     net::io::{Group, Io, group_of},
     rt::clock,
     zenoh::{
-        connectivity::{LinkEnd, LinkInfo},
-        core::{Effects, Side},
-        driver,
+        connectivity::LinkInfo,
+        core::Side,
+        effects::Effects,
         intercept::Guard,
-        link::Link,
+        link::{Link, LinkEnd},
+        link_settings::{link_policy, patience, stranger_bytes},
         shared::Shared,
     },
 };
@@ -98,7 +99,7 @@ fn group_config(shared: &Shared) -> io::Result<GroupConfig> {
         initial_sn: u32::from_le_bytes(sn),
         max_members: config.multicast.max_sessions,
         max_message_size: config.link.max_message_size,
-        reassembly_bytes: driver::stranger_bytes(config),
+        reassembly_bytes: stranger_bytes(config),
         ..GroupConfig::new(shared.zid, config.mode)
     })
 }
@@ -107,11 +108,11 @@ fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Res
     let config = group_config(shared)?;
     let now = clock::now();
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
-    let policy = driver::link_policy(&shared.config);
+    let policy = link_policy(&shared.config);
     let link =
         Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None, shared.progress.clone())?;
     // One guard for sending: all members of the group receive the same messages.
-    link.set_guard(Guard::of(&shared.config.intercept, &link, None));
+    link.set_policy(&shared.config.intercept, None);
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
     let mut effects = Effects::default();
     let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
@@ -254,7 +255,7 @@ impl Ears {
         let shared = self.shared.upgrade()?;
         match speaker.and_then(|member| self.members.get(&member)) {
             Some(Member { face, info, guard }) => {
-                guard.admit(messages, &self.link);
+                self.link.send_answers(&guard.admit(messages));
                 if let Err(reason) = shared.deliver(*face, messages, effects) {
                     // A group has no connection to close; further messages of the member are still
                     // received.
@@ -273,7 +274,7 @@ impl Ears {
     async fn settle(&self, effects: &mut Effects) -> Option<()> {
         let shared = self.shared.upgrade()?;
         shared.settle(effects);
-        effects.wait_all(driver::patience(&shared.config)).await;
+        effects.wait_all(patience(&shared.config)).await;
         Some(())
     }
 
@@ -312,7 +313,7 @@ impl Ears {
             side.node.handle_face_up(now, face, remote, kind);
             Some(face)
         });
-        let guard = Guard::of(&shared.config.intercept, &self.link, Some(remote.zid));
+        let guard = self.link.guard(&shared.config.intercept, Some(remote.zid));
         self.members.extend(face.map(|face| (member, Member { face, info, guard })));
     }
 

@@ -5,20 +5,23 @@ use crate::{
     error::Error,
     net::{io::Guard, tap::Tap},
     rt::{
-        clock, deferred,
+        clock,
         queue::INTERRUPT_PERIOD,
         runtime::Birth,
         timer::{Timed, Timer},
         watch::Watch,
     },
     zenoh::{
-        connectivity::{LinkEnd, LinkInfo, PeerFault},
+        connectivity::LinkInfo,
         contacts::{Contact, Contacts},
-        core::{Core, Effects, Heard, NodeSide, Side, Wait},
+        core::{Core, NodeSide, Side},
+        deferred,
+        effects::{Effects, Heard, Wait},
         gate::Gate,
-        link::Link,
+        link::{Link, LinkEnd, PeerFault},
+        query::QueryHost,
         reassembly::Pool,
-        scouting::{self, Dials, Via},
+        scouting::dials::Dials,
     },
 };
 use core::{
@@ -29,15 +32,15 @@ use core::{
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zenoh::{
-        CongestionControl, Qos, Reliability, Remote, WhatAmI, ZenohId,
+        CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeMode},
-        session::{EntityId, QueryId, Session as Api, SessionConfig},
+        session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage, PushBody},
     },
 };
@@ -95,8 +98,13 @@ pub(crate) struct Shared {
     pub(crate) locators: Mutex<Vec<Text>>,
     /// Nodes that were found.
     pub(crate) dials: Arc<Dials>,
+    /// Called for each node that a neighbour tells of.
+    pub(crate) on_gossip: OnceLock<OnGossip>,
     me: Weak<Self>,
 }
+
+/// Handler of a node that a neighbour tells of.
+pub(crate) type OnGossip = fn(&Arc<Shared>, ZenohId, WhatAmI, Vec<Text>);
 
 /// Where a session listens.
 pub(crate) struct Listening {
@@ -112,7 +120,8 @@ impl Shared {
             Arc::new(pairs.collect::<HashMap<Text, Text>>())
         });
         let gate = Gate::new(config.open.declares);
-        Arc::new_cyclic(|weak| {
+        Arc::new_cyclic(|weak: &Weak<Self>| {
+            let host: Weak<dyn QueryHost> = weak.clone();
             let api = Api::new(SessionConfig {
                 queries_default_timeout: config.queries_default_timeout,
                 namespace: config.namespace.clone(),
@@ -152,7 +161,7 @@ impl Shared {
                 gate,
                 contacts: Contacts::new(zid),
                 users,
-                core: Mutex::new(Core::new(api, side, weak.clone())),
+                core: Mutex::new(Core::new(api, side, host)),
                 finished: Mutex::new(Vec::new()),
                 some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
@@ -164,6 +173,7 @@ impl Shared {
                 listening: Mutex::new(Vec::new()),
                 locators: Mutex::new(Vec::new()),
                 dials: Arc::default(),
+                on_gossip: OnceLock::new(),
                 me: weak.clone(),
             }
         })
@@ -264,8 +274,8 @@ impl Shared {
                     if dropped { "dropped" } else { "replaced" }
                 ),
                 Heard::Of { zid, whatami, locators } => {
-                    if let Some(shared) = self.me.upgrade() {
-                        scouting::discovered(&shared, Via::Gossip, zid, whatami, locators);
+                    if let (Some(shared), Some(found)) = (self.me.upgrade(), self.on_gossip.get()) {
+                        found(&shared, zid, whatami, locators);
                     }
                 }
             }
@@ -278,21 +288,6 @@ impl Shared {
         }
         if core::mem::take(&mut effects.congested) {
             self.congested.store(true, Ordering::Release);
-        }
-    }
-
-    /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
-    /// holder finishes it before it lets go.
-    pub(crate) fn finish_query(&self, query: QueryId) {
-        if !self.birth.is_here() {
-            return;
-        }
-        if HOLDS_CORE.get() {
-            self.finished.lock().push(query);
-            self.some_finished.store(true, Ordering::Release);
-        } else {
-            let mut effects = Effects::default();
-            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
         }
     }
 
@@ -362,7 +357,7 @@ impl Shared {
         effects: &mut Effects,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        deferred::put_off(self, effects);
+        deferred::put_off(&self.runtime, self.config.link.wait_before_close, effects);
         let limit = self.config.link.wait_before_close;
         for wait in effects.waits.drain(..) {
             match wait {
@@ -483,6 +478,42 @@ impl Shared {
         }
         if let Some(tap) = &self.tap {
             tap.flush();
+        }
+    }
+}
+
+impl QueryHost for Shared {
+    fn check(&self) -> Result<(), Error> {
+        Self::check(self)
+    }
+
+    fn reply(
+        &self,
+        query: QueryId,
+        reply: QueryReply,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let mut effects = Effects::default();
+        self.with_core(&mut effects, |core, now, _| core.api.reply(now, query, reply))?;
+        self.wait_blocking(&mut effects, interrupted)
+    }
+
+    fn new_timestamp(&self) -> Timestamp {
+        self.core.lock().api.new_timestamp(clock::now())
+    }
+
+    /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
+    /// holder finishes it before it lets go.
+    fn finish_query(&self, query: QueryId) {
+        if !self.birth.is_here() {
+            return;
+        }
+        if HOLDS_CORE.get() {
+            self.finished.lock().push(query);
+            self.some_finished.store(true, Ordering::Release);
+        } else {
+            let mut effects = Effects::default();
+            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
         }
     }
 }

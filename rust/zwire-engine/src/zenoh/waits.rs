@@ -1,6 +1,6 @@
 //! [`BarrierWait`] and [`MatchingWait`]: session states that threads and event loops wait for.
 
-use crate::{error::Error, rt::deferred::Waker, zenoh::shared::Shared};
+use crate::{error::Error, rt::watch::Waker, zenoh::shared::Shared};
 use std::sync::Arc;
 use zwire_proto::zenoh::session::{BarrierEnd, BarrierId, EntityId};
 

@@ -1,7 +1,7 @@
 //! Sockets of a multicast group: one receives, the other sends, and its address identifies this node in
 //! the group (`zenoh-wire` 3.15).
 
-use super::{Ends, message::Prefix, udp};
+use super::{ends::Ends, message::Prefix, udp};
 use crate::{config::Target, error::ConnectReason};
 use bytes::{Bytes, BytesMut};
 use getifaddrs::Address;

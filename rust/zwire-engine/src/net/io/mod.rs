@@ -6,6 +6,7 @@
 //! A message-oriented link looks like a stream: each message is preceded by the length prefix that a
 //! stream would have, in both directions. The prefix is not sent.
 
+pub(crate) mod ends;
 mod group;
 mod message;
 mod quic;
@@ -22,22 +23,12 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
-use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
+use std::{collections::VecDeque, io, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
+use ends::Ends;
 pub(crate) use group::{Group, group_of};
 pub(crate) use quic::{DATAGRAMS, Ways};
-
-/// Protocols of endpoints that this build supports, for error texts.
-pub(crate) const PROTOCOLS: &[&str] = &[
-    "tcp",
-    "udp",
-    tls::PROTOCOL,
-    ws::PROTOCOL,
-    quic::PROTOCOL,
-    #[cfg(unix)]
-    unix::PROTOCOL,
-];
 
 /// An established connection.
 pub(crate) enum Io {
@@ -50,27 +41,6 @@ pub(crate) enum Io {
     Quic(Box<quic::Stream>),
     #[cfg(unix)]
     Unix(unix::Stream),
-}
-
-/// Both ends of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Ends {
-    /// Local end, as a locator.
-    pub(crate) local: String,
-    /// Remote end, as a locator.
-    pub(crate) peer: String,
-    /// Both addresses, local first, if the protocol has addresses.
-    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
-}
-
-impl Ends {
-    fn of_addresses(protocol: &str, local: SocketAddr, peer: SocketAddr) -> Self {
-        Self {
-            local: format!("{protocol}/{local}"),
-            peer: format!("{protocol}/{peer}"),
-            addresses: Some((local, peer)),
-        }
-    }
 }
 
 impl Io {

@@ -5,7 +5,7 @@
 //! tasks, the kernel buffer of each peer bounds what it may send ahead, and an error of one peer (its
 //! port is closed) affects no other.
 
-use super::{Ends, message::Prefix};
+use super::{ends::Ends, message::Prefix};
 use crate::{
     config::{Link, Target},
     error::ConnectReason,

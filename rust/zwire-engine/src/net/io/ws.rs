@@ -1,6 +1,6 @@
 //! WebSocket: one batch per binary message, without prefix (`zenoh-behaviour` 1.2, RFC 6455).
 
-use super::{Ends, message::Prefix};
+use super::{ends::Ends, message::Prefix};
 use crate::{
     config::{Link, Target},
     error::ConnectReason,

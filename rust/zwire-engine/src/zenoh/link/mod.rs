@@ -4,20 +4,24 @@
 //! connections of every protocol have.
 
 mod backlog;
+mod end;
 mod space;
 mod ways;
 
 use crate::{
     net::{
         burst::Moment,
-        io::{Ends, Io},
+        interfaces::interfaces_with,
+        io::{Io, ends::Ends},
         outbox::{self, ALONE, Backlog, FLUSH_BYTES, Outbox, Sending},
         pace::Pace,
         tap::TappedConnection,
     },
     rt::{clock, watch::Watch},
-    zenoh::{connectivity::LinkEnd, intercept::Guard},
+    zenoh::intercept::Guard,
 };
+pub use end::{LinkEnd, PeerFault};
+
 use backlog::LinkBacklog;
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -32,8 +36,8 @@ use std::{
 use tokio::sync::Notify;
 use ways::Outlets;
 use zwire_proto::zenoh::{
-    CongestionControl, Priority, Reliability,
-    intercept::Egress,
+    CongestionControl, Priority, Reliability, ZenohId,
+    intercept::{Egress, LinkFacts, Policy},
     link::{LinkParams, LinkTx, TxConfig},
     wire::{CloseReason, NetworkMessage},
 };
@@ -221,16 +225,43 @@ impl Link {
         }
     }
 
-    /// What the policy of the node is for this link. Without a call nothing is held back.
-    pub(crate) fn set_guard(&self, guard: Guard) {
-        // Once, by whoever has made the link.
-        let _ = self.guard.set(guard);
+    /// Applies the policy of the node to this link. `zid`: the node at the other end; `None` for the members of a
+    /// group. Without a call nothing is held back.
+    pub(crate) fn set_policy(&self, policy: &Policy, zid: Option<ZenohId>) {
+        // Called once, before the first message.
+        let _ = self.guard.set(self.guard(policy, zid));
     }
 
-    /// Leaves those of the peer's messages that the policy of the node lets in.
+    /// Interceptor of the policy for messages of this link, or of one member of its group.
+    pub(crate) fn guard(&self, policy: &Policy, zid: Option<ZenohId>) -> Guard {
+        if policy.is_empty() {
+            return Guard::default();
+        }
+        let interfaces = self.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip()));
+        let facts = LinkFacts {
+            zid,
+            interfaces: &interfaces,
+            protocol: self.local.split_once('/').map_or("", |(protocol, _)| protocol),
+            common_name: self.io().name(),
+            username: self.params.user.as_ref().map(zwire_proto::Text::as_str),
+        };
+        Guard::of(policy, &facts)
+    }
+
+    /// Removes the peer's messages that the policy of the node refuses. Answers that their senders wait for are
+    /// sent on this link.
     pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
-        if let Some(guard) = self.guard.get() {
-            guard.admit(messages, self);
+        let Some(guard) = self.guard.get() else { return };
+        self.send_answers(&guard.admit(messages));
+    }
+
+    /// Sends the answers to messages that the policy has refused.
+    pub(crate) fn send_answers(&self, answers: &[NetworkMessage]) {
+        for answer in answers {
+            self.push(answer, Reliability::Reliable, None);
+        }
+        if !answers.is_empty() {
+            self.flush();
         }
     }
 

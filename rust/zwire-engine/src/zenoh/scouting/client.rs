@@ -8,10 +8,10 @@ use crate::{
     error::{ConnectReason, Error},
     net::race::STAGGER,
     zenoh::{
-        connector::{Failures, attempt_all},
-        driver,
+        connect::dial::{Failures, attempt_all},
         establish::Established,
         link::Link,
+        link_task::start_link,
         shared::Shared,
     },
 };
@@ -52,7 +52,7 @@ pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Resul
         Some(limit) => tokio::time::timeout(limit, search).await.ok(),
     };
     match found {
-        Some(established) => driver::start_link(shared, established)
+        Some(established) => start_link(shared, established)
             .map_err(|e| Error::Connect { endpoint: String::new(), reason: ConnectReason::Io(Arc::new(e)) }),
         None => Err(Error::NobodyFound {
             group: multicast.address,

@@ -1,6 +1,7 @@
 //! Scouting of a node: it answers SCOUT messages, and connects to the nodes that it finds.
 
 use super::{
+    dials::Via,
     sockets::reachable,
     station::{Event, Station, until},
 };
@@ -10,44 +11,26 @@ use crate::{
     net::{io::group_of, race::STAGGER},
     rt::clock,
     zenoh::{
-        connector::{self, dial},
+        connect::dial::{dial, is_max_links, log},
         core::Side,
-        driver,
         gate::Ticket,
+        link_settings::is_supported,
         shared::Shared,
     },
 };
 use core::{net::SocketAddr, time::Duration};
-use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use tokio::sync::Notify;
 use zwire_proto::{
     Text,
     zenoh::{
         WhatAmI, ZenohId,
-        discovery::{Candidates, Outcome, ScoutingConfig, address},
+        discovery::{Outcome, ScoutingConfig, address},
     },
 };
 
 /// Delay after a refusal with `MAX_LINKS` the crossing connection of the other side should have
 /// arrived.
 const CROSSING: Duration = Duration::from_millis(200);
-
-/// Way in which a node was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
-    /// Found by its answer to a SCOUT.
-    Multicast,
-    /// Found by gossip of a neighbour.
-    Gossip,
-}
-
-/// Nodes that were found, and the attempts to connect to them.
-#[derive(Default)]
-pub(crate) struct Dials {
-    candidates: Mutex<Candidates>,
-    changed: Notify,
-}
 
 /// Roles that this node scouts for, and whether it answers SCOUT.
 pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
@@ -109,14 +92,13 @@ pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
     }
 }
 
+/// Handles a node that a neighbour tells of.
+pub(crate) fn gossiped(shared: &Arc<Shared>, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
+    discovered(shared, Via::Gossip, zid, whatami, locators);
+}
+
 /// Handles a node that was found: connects to it if the rules allow (`zenoh-behaviour` 1.8).
-pub(crate) fn discovered(
-    shared: &Arc<Shared>,
-    via: Via,
-    zid: ZenohId,
-    whatami: WhatAmI,
-    mut locators: Vec<Text>,
-) {
+fn discovered(shared: &Arc<Shared>, via: Via, zid: ZenohId, whatami: WhatAmI, mut locators: Vec<Text>) {
     let scouting = &shared.config.scouting;
     let (roles, strategy) = match via {
         Via::Multicast => (scouting.multicast.autoconnect, scouting.multicast.strategy),
@@ -161,7 +143,7 @@ pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
         let options = LinkOptions::of(&endpoint).ok()?;
         let target = Target { endpoint, options, rules: ConnectRules::default() };
         // No node accepts connections at a multicast group.
-        let usable = group_of(&target).is_none() && driver::is_supported(&shared.config, &target);
+        let usable = group_of(&target).is_none() && is_supported(&shared.config, &target);
         usable.then_some(target)
     };
     locators.iter().filter_map(target).collect()
@@ -181,7 +163,7 @@ async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ti
             if strong.contacts.contains(zid) {
                 outcome = Outcome::Connected;
             } else {
-                connector::log(&failures);
+                log(&failures);
             }
         }
     }
@@ -199,7 +181,7 @@ async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ti
 }
 
 fn is_crossing(reason: &ConnectReason) -> bool {
-    matches!(reason, ConnectReason::Connected(_)) || connector::is_max_links(reason)
+    matches!(reason, ConnectReason::Connected(_)) || is_max_links(reason)
 }
 
 /// Determines the locators of this node, and sends them to its neighbours if they have changed.
@@ -214,7 +196,7 @@ pub(crate) fn update_locators(shared: &Arc<Shared>) {
         }
         known.clone_from(&locators);
     }
-    let mut effects = crate::zenoh::core::Effects::default();
+    let mut effects = crate::zenoh::effects::Effects::default();
     shared.with_core(&mut effects, |core, now, _| {
         if let Side::Node(side) = &mut core.side {
             side.node.set_locators(now, locators);

@@ -11,7 +11,7 @@ mod plain;
 mod refusal;
 mod streams;
 
-use super::{Ends, udp};
+use super::{ends::Ends, udp};
 use crate::{
     config::{Link, Target, TlsSettings},
     error::ConnectReason,
