@@ -358,4 +358,10 @@ mod tests {
         assert_eq!(lo.verdict, Verdict::Used);
         assert!(addresses().unwrap().contains(&Ipv4Addr::LOCALHOST.into()));
     }
+
+    #[test]
+    fn the_loopback_address_is_of_an_interface() {
+        assert_eq!(interfaces_with("127.0.0.1".parse().unwrap()).len(), 1);
+        assert!(interfaces_with("192.0.2.1".parse().unwrap()).is_empty());
+    }
 }

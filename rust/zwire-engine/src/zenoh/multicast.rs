@@ -303,8 +303,7 @@ impl Ears {
         });
         tracing::debug!(zid = %remote.zid, group = self.locator, "a member has joined a multicast group");
         let kind = FaceKind::Member { group: self.face };
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         let face = shared.with_core(&mut effects, |core, now, _| {
             core.connectivity.up(info.clone());
             let Side::Node(side) = &mut core.side else { return None };
@@ -319,8 +318,7 @@ impl Ears {
 
     fn left(&mut self, shared: &Shared, member: MemberId, end: LinkEnd) {
         let Some(Member { face, info, .. }) = self.members.remove(&member) else { return };
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         shared.with_core(&mut effects, |core, now, _| {
             core.connectivity.down(&info, end);
             if let Side::Node(side) = &mut core.side {

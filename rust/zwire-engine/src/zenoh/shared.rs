@@ -325,8 +325,7 @@ impl Shared {
     }
 
     pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>, info: &LinkInfo) {
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         let alone = self.with_core(&mut effects, |core, now, _| {
             core.connectivity.down(info, link.end());
             core.past.link(link);
@@ -424,8 +423,7 @@ impl Shared {
         if !self.birth.is_here() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         let links = self.with_core(&mut effects, |core, now, effects| {
             core.api.close(now);
             core.pump(now, effects);

@@ -1,12 +1,13 @@
 //! Statistics: by name, by link, by consumer. They are collected on demand; messages only touch the
 //! counters of their link and queue.
 
+pub use crate::zenoh::totals::ConsumerKind;
 use crate::{
     rt::{clock, queue::QueueStats},
     zenoh::{
         core::{Core, Side},
         link::{LaneReport, Link, LinkEnd},
-        totals::{ConsumerKind, LinkTotals},
+        totals::LinkTotals,
     },
 };
 use core::time::Duration;

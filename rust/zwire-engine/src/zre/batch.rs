@@ -5,7 +5,8 @@
 
 use super::{
     core::Core,
-    node::{Node, Shared, delivery},
+    node::{Node, delivery},
+    shared::Shared,
 };
 use crate::{
     error::Error,

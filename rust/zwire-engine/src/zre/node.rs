@@ -3,15 +3,14 @@
 use super::{
     batch::Target,
     beacon::Sender,
-    core::{Core, NodeEvent, RouterOwner, connection_config},
-    effects::NodeGuard,
+    core::{Core, NodeEvent},
     interfaces::{self, Candidate, Purpose, Selector, Verdict},
     options::{self, NodeOptions},
+    shared::{NodeGuard, RouterOwner, Shared, State, connection_config},
     tasks,
 };
 use crate::{
     error::Error,
-    net::outbox::ALONE,
     rt::{
         clock,
         queue::Queue,
@@ -29,7 +28,6 @@ use core::{
 };
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
-use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zmtp::wire::SocketType,
@@ -77,111 +75,6 @@ pub struct Doctor {
     pub deaf: Option<String>,
     /// What was ignored, and why.
     pub ignored: Vec<Ignored>,
-}
-
-pub(crate) enum State {
-    /// Not started; groups that were joined all the same.
-    Idle {
-        groups: Vec<Text>,
-        headers: Vec<(Text, Text)>,
-    },
-    Running(Box<Core>),
-    Stopped,
-}
-
-impl State {
-    pub(crate) fn running(&mut self) -> Option<&mut Core> {
-        match self {
-            Self::Running(core) => Some(core),
-            Self::Idle { .. } | Self::Stopped => None,
-        }
-    }
-}
-
-pub(crate) struct Shared {
-    pub(crate) birth: Birth,
-    pub(crate) runtime: Handle,
-    pub(crate) options: NodeOptions,
-    pub(crate) events: Arc<Queue<NodeEvent>>,
-    pub(crate) state: Mutex<State>,
-    /// Told when peers come, leave, or change their groups, and when the node has stopped.
-    presence: Watch,
-    /// Told when a connection has written everything, may have room again, or is dead.
-    pub(super) progress: Arc<Watch>,
-    /// End of the last send of the application, in nanoseconds of the monotonic clock.
-    last_sent: AtomicU64,
-    pub(crate) timer: Timer,
-    deaf: Mutex<Option<String>>,
-    tasks: Mutex<Vec<AbortHandle>>,
-}
-
-impl Shared {
-    /// Takes the lock of the node. When the guard is dropped, the writes that are due are done.
-    pub(crate) fn lock(&self) -> NodeGuard<'_> {
-        NodeGuard::new(self.state.lock(), &self.presence)
-    }
-
-    /// Closes everything after the goodbyes.
-    pub(crate) fn stopped(&self) {
-        let mut state = self.state.lock();
-        if let State::Running(core) = &mut *state {
-            core.close();
-        }
-        *state = State::Stopped;
-        drop(state);
-        self.events.close();
-        self.presence.notify();
-    }
-
-    /// Whether the application sends in a loop. Each connection would see a message alone, and write it alone,
-    /// because those to other connections come in between.
-    fn sends_in_a_loop(&self, now: Now) -> bool {
-        let last = Duration::from_nanos(self.last_sent.load(Ordering::Relaxed));
-        now.mono.saturating_sub(last) < ALONE
-    }
-
-    /// Notes the end of a send, its writes included.
-    fn note_sent(&self) {
-        let now = u64::try_from(clock::mono().as_nanos()).unwrap_or(u64::MAX);
-        self.last_sent.store(now, Ordering::Relaxed);
-    }
-
-    fn is_running(&self) -> bool {
-        matches!(*self.state.lock(), State::Running(_))
-    }
-
-    pub(crate) fn set_deaf(&self, why: Option<String>) {
-        *self.deaf.lock() = why;
-    }
-
-    pub(crate) fn look_at_interfaces(self: &Arc<Self>, candidates: Vec<Candidate>) {
-        let now = clock::now();
-        let mut state = self.lock();
-        let Some(core) = state.running() else { return };
-        core.look_at_interfaces(now, candidates, self.options.beacon_port);
-        self.settle(core, now);
-    }
-
-    pub(crate) fn end_tasks(&self) {
-        for task in self.tasks.lock().drain(..) {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // In a forked child there are neither tasks nor threads, and what is open belongs to the parent.
-        if !self.birth.is_here() {
-            core::mem::forget(core::mem::replace(self.state.get_mut(), State::Stopped));
-            core::mem::take(self.tasks.get_mut()).into_iter().for_each(core::mem::forget);
-            return;
-        }
-        self.end_tasks();
-        if let State::Running(core) = self.state.get_mut() {
-            core.close();
-        }
-    }
 }
 
 /// A node of a ZRE network.

@@ -3,7 +3,7 @@
 use super::{
     beacon,
     interfaces::{self, Purpose, Selector},
-    node::Shared,
+    shared::Shared,
 };
 use core::{pin::Pin, time::Duration};
 use std::sync::Weak;

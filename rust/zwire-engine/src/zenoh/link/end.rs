@@ -94,3 +94,17 @@ impl fmt::Display for LinkEnd {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_reset_is_lost() {
+        for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
+            assert_eq!(LinkEnd::of(&kind.into()), LinkEnd::Lost);
+        }
+        let unreachable = io::Error::from(io::ErrorKind::HostUnreachable);
+        assert_eq!(LinkEnd::of(&unreachable), LinkEnd::Io(unreachable.to_string()));
+    }
+}
