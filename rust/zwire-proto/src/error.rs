@@ -1,29 +1,29 @@
-//! What can be wrong with bytes, and whose fault it is.
+//! Decoding errors, and which side broke a rule.
 
 use thiserror::Error;
 
-/// Who broke the rule.
+/// Side that broke a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// We were about to break it.
+    /// This node was about to break it.
     Local,
-    /// The peer did.
+    /// The peer broke it.
     Remote,
 }
 
-/// Bytes that do not decode: what was being read, where, and what was wrong with it.
+/// Decoding error: the field being read, its offset, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reading}: {kind} at offset {offset}")]
 pub struct DecodeError {
-    /// Message and field that were being read, in the words of the specification: `PUT payload`.
+    /// Message and field being read, in the terms of the specification: `PUT payload`.
     pub reading: &'static str,
     /// Offset from the start of the buffer that was handed to the decoder, in bytes.
     pub offset: usize,
-    /// What was wrong.
+    /// Reason for the failure.
     pub kind: DecodeErrorKind,
 }
 
-/// What was wrong with the bytes.
+/// Reason why bytes do not decode.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -53,7 +53,7 @@ pub enum DecodeErrorKind {
         /// The id bits of the header byte.
         id: u8,
     },
-    /// A command with another name than the one that this place allows.
+    /// A command whose name differs from the only one allowed in this place.
     #[error("another command")]
     Name,
     /// A string is not UTF-8.

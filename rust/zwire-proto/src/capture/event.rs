@@ -1,4 +1,4 @@
-//! What comes out of packets: streams and datagrams.
+//! Streams and datagrams found in packets.
 
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -11,9 +11,9 @@ pub struct ConnectionId(pub u64);
 /// One of the two streams of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// What the client sent.
+    /// Bytes that the client sent.
     ToServer,
-    /// What the server sent.
+    /// Bytes that the server sent.
     ToClient,
 }
 
