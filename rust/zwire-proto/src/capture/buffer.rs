@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 /// was merely announced. Take every complete unit after each [`push`](Self::push).
 #[derive(Debug, Default)]
 pub struct StreamBuffer {
-    /// The start of a unit whose rest is still to come, copied out of earlier pieces.
+    /// The start of an incomplete unit, copied out of earlier pieces.
     head: BytesMut,
     /// The unread rest of the last piece.
     tail: Bytes,

@@ -8,7 +8,7 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// One of the two streams of a connection.
+/// Direction of one of the two streams of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Bytes that the client sent.
@@ -67,7 +67,7 @@ impl Connection {
 pub enum CloseReason {
     /// Both sides finished.
     Finished,
-    /// One side reset it.
+    /// Either side reset it.
     Reset,
     /// The same sockets opened a new connection; the end of this one is not in the capture.
     Reused,
@@ -79,7 +79,7 @@ pub enum CloseReason {
 
 /// Something that happened in the capture.
 ///
-/// Of one connection: first `Open`, then `Data` and `Gap` whose offsets join up per direction, last
+/// Of one connection: first `Open`, then `Data` and `Gap` with contiguous offsets per direction, last
 /// `Close`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowEvent {

@@ -77,7 +77,7 @@ pub struct CaptureReader {
     last: Duration,
     /// Bytes of a skipped block, still to be dropped.
     skip: u64,
-    /// Announced length of the record whose rest is awaited, for the report of a cut file.
+    /// Announced length of the incomplete record, for the report of a cut file.
     awaited: usize,
 }
 

@@ -1,4 +1,4 @@
-//! One direction of a TCP connection, in sequence order.
+//! Direction of a TCP connection, in sequence order.
 
 use super::event::{Connection, Direction, FlowEvent};
 use bytes::Bytes;
@@ -57,7 +57,7 @@ impl Piece {
     }
 }
 
-/// One direction of a connection.
+/// Direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     /// Sequence number of the byte at `offset`; unknown before the first segment.

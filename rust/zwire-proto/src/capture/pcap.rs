@@ -109,7 +109,7 @@ impl Default for PcapWriter {
 }
 
 impl PcapWriter {
-    /// A writer whose output begins with the file header.
+    /// A writer; its output begins with the file header.
     #[must_use]
     pub fn new() -> Self {
         let mut out = Vec::new();

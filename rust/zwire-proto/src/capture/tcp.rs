@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 /// Most connections that are followed at once. At some 400 bytes each they take 7 MB. When one more
 /// appears, the eighth part that was silent longest is evicted.
 pub const MAX_CONNECTIONS: usize = 16_384;
-/// Data this far from where a finished connection ended belongs to another one, whose SYN was not
+/// Data this far from where a finished connection ended belongs to another one with a SYN that was not
 /// captured. It exceeds every receive window in practical use.
 const MAX_WINDOW: u64 = 64 << 20;
 

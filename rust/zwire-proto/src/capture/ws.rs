@@ -89,7 +89,7 @@ impl Default for Phase {
     }
 }
 
-/// A frame whose header was taken.
+/// A frame after its header was taken.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     first: u8,
@@ -100,7 +100,7 @@ struct Frame {
     skip: bool,
 }
 
-/// A message whose first frame arrived.
+/// A message of which the first frame arrived.
 #[derive(Debug)]
 struct Message {
     offset: u64,
@@ -116,7 +116,7 @@ impl WebSocket {
         Self::default()
     }
 
-    /// A connection whose start is not in the capture. Frames are searched for at the start of each
+    /// A connection without its start in the capture. Frames are searched for at the start of each
     /// segment.
     #[must_use]
     pub fn resume() -> Self {

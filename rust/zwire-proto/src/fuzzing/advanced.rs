@@ -43,7 +43,7 @@ fn drain(subscriber: &mut Subscriber, asks: &mut Vec<AskId>) {
     while let Some(output) = subscriber.poll_output() {
         match output {
             Output::Ask(ask) => {
-                // Queries of a recovery must address other nodes.
+                // A query of a recovery never carries an empty `_sn`.
                 assert!(!Parameters::new(ask.parameters).get("_sn").is_some_and(str::is_empty));
                 asks.push(ask.id);
             }

@@ -176,7 +176,7 @@ fn body(body: &Bytes) {
     command::<curve::Message>(body);
 }
 
-/// Checks that a command has a single encoding, except for the padding of CURVE's HELLO, whose length
+/// Checks that a command has a single encoding, except for the padding of CURVE's HELLO, the length of which
 /// is fixed.
 fn command<C: Command + PartialEq + Debug>(body: &Bytes) {
     let command = match C::decode(body) {
