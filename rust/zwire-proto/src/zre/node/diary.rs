@@ -1,20 +1,21 @@
-//! What a node has ignored of late, and why: the answer to "why does it not see that peer?".
+//! Diary of recently ignored messages and the reasons, for the question "why does it not see that
+//! peer?".
 
 use super::super::Uuid;
 use crate::Now;
 use bytes::Bytes;
 use core::{fmt, net::IpAddr};
 
-/// Most entries. One is a source and a reason, so a flood from one source takes one place.
+/// Most entries. An entry is a source and a reason, so a flood from one source takes one entry.
 const ENTRIES: usize = 64;
 
-/// Longest identity that is remembered; longer ones are cut.
+/// Longest identity that is kept; longer ones are cut.
 const IDENTITY: usize = 64;
 
-/// Who sent what was ignored.
+/// Sender of an ignored message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A datagram came from there.
+    /// Address of a datagram.
     Address(IpAddr),
     /// A node.
     Peer(Uuid),
@@ -33,7 +34,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why something was ignored. Its text says what to do about it.
+/// Reason why a message was ignored. Its text says how to fix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
@@ -43,11 +44,11 @@ pub enum Reason {
     SecureBeacon,
     /// A beacon without a key, and this node has one.
     PlainBeacon,
-    /// More new nodes than have room.
+    /// The table of peers is full.
     TooManyPeers,
     /// The identity of a connection is no UUID.
     NoUuid,
-    /// The identity of a connection is ours.
+    /// The identity of a connection is this node's own.
     OwnUuid,
     /// A message before HELLO.
     BeforeHello,
@@ -57,16 +58,16 @@ pub enum Reason {
     NoKey,
     /// Beacon, HELLO and connection do not have the same key.
     OtherKey,
-    /// HELLO with our endpoint.
+    /// HELLO with the endpoint of this node.
     OwnEndpoint,
-    /// A message that cannot be read.
+    /// A message that does not decode.
     Malformed,
-    /// Messages before it are missing, or it came twice: the session ended.
+    /// Earlier messages are missing, or it is a repetition: the session ended.
     OutOfSequence,
 }
 
 impl Reason {
-    /// For people.
+    /// The text for logs and users.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -95,20 +96,20 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Something that happened once or more often.
+/// Entry of the diary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// Who sent it.
+    /// Sender.
     pub source: Source,
-    /// Why it was ignored.
+    /// Reason.
     pub reason: Reason,
-    /// How often, since it stands here.
+    /// Number of occurrences since the entry was made.
     pub count: u64,
-    /// When last.
+    /// Time of the last occurrence.
     pub last: Now,
 }
 
-/// The entries, in no order. A new one takes the place of the oldest.
+/// The entries, unordered. A new one replaces the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Diary(Vec<Ignored>);
 
