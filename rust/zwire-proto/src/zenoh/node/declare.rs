@@ -376,7 +376,7 @@ impl Node {
         }
     }
 
-    /// Removes all declarations of a face. Nothing else of the face may be in use any more.
+    /// Removes all declarations of a face.
     pub(super) fn withdraw_all(&mut self, from: FaceId) {
         for kind in Kind::ALL {
             while let Some((entity, _)) = self
