@@ -67,7 +67,7 @@ pub(super) struct LivelinessSubscriber {
     pub(super) interest: u32,
 }
 
-/// One D_SUBSCRIBER for all subscribers on the same key.
+/// Shared D_SUBSCRIBER of all subscribers on the same key.
 #[derive(Debug, Default)]
 struct SharedSubscriber {
     users: usize,

@@ -65,7 +65,7 @@ use routes::Routes;
 
 type Result<T> = core::result::Result<T, SessionError>;
 
-/// One session of an application; see the [module](self).
+/// Session of an application; see the [module](self).
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,

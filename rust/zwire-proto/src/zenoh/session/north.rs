@@ -16,7 +16,7 @@ use crate::zenoh::{
 pub(super) struct North {
     pub(super) remote: Remote,
     pub(super) keys: KeyTables,
-    /// One counter for subscribers, queryables, tokens and interests, as in Eclipse Zenoh.
+    /// Id counter, shared by subscribers, queryables, tokens and interests, as in Eclipse Zenoh.
     last_id: u32,
     subscribers: Declared,
     queryables: Declared,

@@ -43,7 +43,7 @@ pub trait DataSink {
     fn sample(&mut self, subscriber: EntityId, sample: Sample);
 }
 
-/// A message whose key is filled in later.
+/// A message without a key, which is filled in later.
 #[inline]
 const fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
     NetworkMessage::Push(Push {

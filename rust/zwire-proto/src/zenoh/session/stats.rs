@@ -38,13 +38,13 @@ pub struct SessionStats {
 pub struct SessionDrops {
     /// Publications for the network while there was no link.
     pub put_no_link: u64,
-    /// Publications of a publisher whose interest is answered, without any subscriber.
+    /// Publications of a publisher without any subscriber according to the answered interest.
     pub put_no_subscriber: u64,
     /// Publications for the own session alone, without a subscriber there.
     pub put_no_local_subscriber: u64,
     /// Messages for the link that were still queued when it was lost.
     pub out_link_lost: u64,
-    /// Messages whose key has an unknown scope, is not canonical or lies outside the namespace.
+    /// Messages with a key that has an unknown scope, is not canonical or lies outside the namespace.
     pub in_bad_key: u64,
     /// PUSH that no subscriber matches.
     pub push_no_subscriber: u64,

@@ -124,7 +124,7 @@ impl Locality {
 /// Options of a subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriberOptions {
-    /// Sessions whose publications it gets.
+    /// Origin of the publications that it gets.
     pub origin: Locality,
 }
 
@@ -133,7 +133,7 @@ pub struct SubscriberOptions {
 pub struct QueryableOptions {
     /// Whether it knows every value of its key expression.
     pub complete: bool,
-    /// Sessions whose queries it gets.
+    /// Origin of the queries that it gets.
     pub origin: Locality,
 }
 
