@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One byte.
+    /// A single byte.
     #[inline]
     pub fn u8(&mut self, reading: &'static str) -> Result<u8> {
         match self.rest.split_first() {

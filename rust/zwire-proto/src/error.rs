@@ -53,7 +53,7 @@ pub enum DecodeErrorKind {
         /// The id bits of the header byte.
         id: u8,
     },
-    /// A command whose name differs from the only one allowed in this place.
+    /// A command with another name than the only one allowed in this place.
     #[error("another command")]
     Name,
     /// A string is not UTF-8.

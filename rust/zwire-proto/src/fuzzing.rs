@@ -45,7 +45,7 @@ pub use node::zenoh_node;
 pub use zmtp::zmtp;
 
 /// The most bytes with reserved bits in one message of canonical length: its headers, those of body
-/// and extensions, and the flag bytes and integers whose upper bits are ignored.
+/// and extensions, and the flag bytes and integers with ignored upper bits.
 const IGNORED: usize = 64;
 
 /// A datagram of scouting.

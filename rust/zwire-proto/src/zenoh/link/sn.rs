@@ -120,7 +120,7 @@ mod tests {
     fn what_was_lost_or_began_again_is_told() {
         let mut window = SnWindow::new(1000, MASK);
         window.follow(5000, MASK);
-        assert!(!window.accept(4999, MASK), "nobody will send it any more");
+        assert!(!window.accept(4999, MASK), "it will not be sent any more");
         assert!(window.accept(5000, MASK));
         window.follow(4000, MASK);
         assert!(!window.accept(4500, MASK), "the JOIN was only overtaken");

@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(deal(&mut d, &[1]), Ok(3));
         assert_eq!(deal(&mut d, &[]), Ok(1));
         assert_eq!(deal(&mut d, &[1, 2, 3]), Err(Undealt::Full));
-        assert_eq!(deal(&mut d, &[]), Ok(2), "a failure takes nobody's turn");
+        assert_eq!(deal(&mut d, &[]), Ok(2), "a failure does not advance the turn");
     }
 
     #[test]

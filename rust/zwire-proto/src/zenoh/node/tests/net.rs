@@ -275,7 +275,7 @@ fn a_declared_publisher_knows_whether_somebody_listens() {
 fn a_get_is_answered_and_ends() {
     everywhere(|mut net, a, b| {
         net.get(a, Get::new(key("q/1")));
-        assert_eq!(net.events(a), ["Completed"], "nobody to ask");
+        assert_eq!(net.events(a), ["Completed"], "no queryable");
         net.queryable(b, "q/**", true);
         net.get(a, Get::new(key("q/1")));
         assert_eq!(net.answer(b, "one"), 1);

@@ -78,7 +78,7 @@ fn two_routers_introduce_themselves_and_then_declare() {
     // Declarations before the first link state are ignored.
     assert!(world.tells(9, d_sub(0, "early")).is_empty());
     let introduction = states(vec![record(0, 1, Some(9), &[1]), record(1, 0, Some(0xf000), &[])]);
-    assert!(world.tells(9, introduction).is_empty(), "nobody here is new");
+    assert!(world.tells(9, introduction).is_empty(), "no new router");
     assert_eq!(world.node.poll_event(), Some(NodeEvent::Ready { face: FaceId(9) }));
     assert_eq!(world.node.poll_timeout(), Some(Duration::from_millis(100)));
     assert!(world.after(Duration::from_millis(99)).is_empty());
@@ -135,7 +135,7 @@ fn a_router_behind_another_comes_and_goes() {
     world.says(2, d_sub(1, "e/w"));
     assert_eq!(world.tells(9, along(2, put("e/w", "y"))), ["2: e/w PUT y"]);
     assert!(world.tells(9, along(7, d_sub(0, "unknown"))).is_empty());
-    assert_eq!(world.tells(9, along(7, put("e/w", "z"))), ["2: e/w PUT z"], "whose tree is not known");
+    assert_eq!(world.tells(9, along(7, put("e/w", "z"))), ["2: e/w PUT z"], "the tree is not known");
     let gone = states(vec![record(0, 3, None, &[1])]);
     assert!(world.tells(9, gone).is_empty(), "there may be another way in a moment");
     assert_eq!(world.after(Duration::from_millis(100)), ["1: U_SUB 1"]);

@@ -310,7 +310,7 @@ impl Model {
         }
         assert_eq!(got, candidates.into_keys().collect::<Vec<_>>(), "GET {asked} of {face}");
         let open = self.sides[&face].open.contains(&rid);
-        assert_eq!(open, !got.is_empty(), "ends at once if nobody is asked");
+        assert_eq!(open, !got.is_empty(), "ends at once if no face is asked");
     }
 
     fn reply(&mut self, face: u32, nth: usize) {
