@@ -95,7 +95,7 @@ fn udp_carries_each_size() {
 fn udp_holds_a_burst() {
     let _shared = with_others();
     let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
-    // The kernel counts its own overhead, and has room for twice what is asked for.
+    // The kernel counts its own overhead, and has room for twice the requested size.
     let size = most.trim().parse::<usize>().unwrap().min(4 << 20) / 4;
     let hub = hub("udp/127.0.0.1:0", "");
     let endpoint = &hub.listening()[0];

@@ -37,8 +37,8 @@ impl<'a> Reader<'a> {
         Self { rest: buf.get(offset..).unwrap_or_default(), ..Self::new(buf) }
     }
 
-    /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must. A session
-    /// of our own never negotiates them.
+    /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must. A session of zwire
+    /// never negotiates them.
     #[must_use]
     pub const fn with_shared_memory(mut self) -> Self {
         self.shm = true;
@@ -452,7 +452,7 @@ impl Sink for Counter {
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
     inline: BytesMut,
-    /// Offset in `inline` before which the payload stands.
+    /// Offset in `inline` before which the payload belongs.
     shared: Vec<(usize, Bytes)>,
     shared_len: usize,
 }

@@ -150,7 +150,7 @@ pub fn zre_beacon(data: &[u8]) {
     }
 }
 
-/// ZRE/LOG. What stands behind the end is ignored.
+/// ZRE/LOG. Bytes behind the end are ignored.
 pub fn zre_log(data: &[u8]) {
     let raw = Bytes::copy_from_slice(data);
     match Log::decode(&raw).map(|log| log.encode()) {

@@ -308,7 +308,6 @@ fn what_is_no_capture_is_an_error() {
 
 /// A batch in the middle of the stream that does not decode is reported with its offset, and the next
 /// one is read.
-/// read.
 #[test]
 fn a_damaged_batch_costs_itself() {
     let packets = packets("zenoh-pubsub-basic");

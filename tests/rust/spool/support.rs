@@ -117,7 +117,7 @@ pub(crate) fn push_payload(writer: &mut ShardWriter, number: u64, payload: Bytes
         .unwrap();
 }
 
-/// Writes rows `from..to` in blocks of so many.
+/// Writes rows `from..to` in blocks of `block` rows.
 pub(crate) fn write(writer: &mut ShardWriter, from: u64, to: u64, block: u64) {
     for number in from..to {
         push(writer, number);
@@ -160,7 +160,7 @@ pub(crate) fn read(spool: &Spool, start: u64, stop: u64) -> Result<Vec<u64>, Err
     Ok(found)
 }
 
-/// All that the spool says it has.
+/// All ranges that the spool reports.
 pub(crate) fn read_all(spool: &Spool) -> Result<Vec<u64>, Error> {
     let mark = spool.mark(Shard::Data(0))?;
     read(spool, mark.earliest, mark.end)

@@ -71,7 +71,7 @@ pub enum CloseReason {
     Reset,
     /// The same sockets opened a new connection; the end of this one is not in the capture.
     Reused,
-    /// Too many connections at once; this one was silent longest. What comes later is a new one.
+    /// Evicted as the most silent of too many connections. Later packets open a new one.
     Evicted,
     /// The capture ends while the connection is open.
     CaptureEnd,
@@ -128,7 +128,7 @@ pub enum FlowEvent {
         /// Why.
         reason: CloseReason,
     },
-    /// A UDP datagram, put together if it came in IP fragments.
+    /// A UDP datagram, reassembled if it came in IP fragments.
     Datagram {
         /// When it, or its last fragment, was captured.
         timestamp: Duration,

@@ -44,7 +44,7 @@ impl fmt::Display for LinkType {
     }
 }
 
-/// A packet as it stands in the file.
+/// A packet of the file, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// When it was captured, since the UNIX epoch. A Simple Packet Block has no time of its own and

@@ -18,7 +18,7 @@ pub struct FlowStats {
     pub foreign: u64,
     /// Packets with a header that does not decode.
     pub malformed: u64,
-    /// IP packets given up because their fragments were too many, too late or contradictory.
+    /// IP packets dropped because their fragments were too many, too late or contradictory.
     pub dropped_fragments: u64,
     /// Connections closed to make room for others.
     pub evicted: u64,

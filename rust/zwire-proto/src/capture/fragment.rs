@@ -51,7 +51,7 @@ struct Assembly {
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     assemblies: HashMap<Key, Assembly>,
-    /// Packets given up: too many at once, too late, or contradictory.
+    /// Packets dropped: too many at once, too late, or contradictory.
     pub(super) dropped: u64,
 }
 

@@ -57,7 +57,7 @@ impl FrameBuilder {
         self.segment(timestamp, Direction::ToServer, ACK, &[], out);
     }
 
-    /// Writes bytes that one side sent, in as many segments as needed.
+    /// Writes bytes that one side sent, in one or more segments.
     pub fn data(&mut self, timestamp: Duration, direction: Direction, data: &[u8], out: &mut PcapWriter) {
         let mut segments = data.chunks(MAX_SEGMENT).peekable();
         while let Some(segment) = segments.next() {

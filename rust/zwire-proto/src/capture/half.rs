@@ -118,7 +118,7 @@ impl Half {
         self.relieve(timestamp, sink);
     }
 
-    /// Takes in a FIN that stands at `seq`.
+    /// Takes in a FIN with the sequence number `seq`.
     pub(super) fn handle_fin(&mut self, seq: u32) {
         self.start(seq);
         if let Some(at) = self.offset_of(seq) {
@@ -147,7 +147,7 @@ impl Half {
         self.fin.is_some_and(|fin| self.acked > fin)
     }
 
-    /// Gives up all holes and hands out what waits behind them.
+    /// Gives up all holes and hands out the pieces behind them.
     pub(super) fn flush(&mut self, sink: &mut Sink<'_>) {
         while self.skip_hole(sink) {}
     }

@@ -117,7 +117,7 @@ fn decode_v6(data: &[u8], at: usize, wire_len: usize) -> Result<IpPacket> {
                 let offset = be_u16(data, next + 2, "IPv6 fragment offset")?;
                 let id = be_u32(data, next + 4, "IPv6 fragment identification")?;
                 let (offset, more) = (usize::from(offset & 0xfff8), offset & 1 != 0);
-                // RFC 6946: a fragment that is the whole packet stands alone.
+                // RFC 6946: a fragment that is the whole packet needs no reassembly.
                 fragment = (more || offset > 0).then_some(Fragment { id, offset, more });
                 8
             }

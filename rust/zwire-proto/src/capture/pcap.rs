@@ -20,7 +20,7 @@ const MAGIC_NANO: u32 = 0xa1b2_3c4d;
 /// The only major version that was ever in use.
 const MAJOR: u16 = 2;
 const MINOR: u16 = 4;
-/// The longest packet of the files that we write: the bound that other readers put on Ethernet.
+/// The longest packet of the written files: the bound that other readers put on Ethernet.
 const SNAPLEN: u32 = 262_144;
 
 /// Fields of the file header.

@@ -101,7 +101,7 @@ impl Block {
 struct Interface {
     link_type: LinkType,
     snaplen: u32,
-    /// `if_tsresol` as it stands in the file: a negative power of ten, or of two with the top bit.
+    /// `if_tsresol` of the file: a negative power of ten, or of two with the top bit.
     resolution: u8,
     /// `if_tsoffset`: seconds to add.
     offset: i64,

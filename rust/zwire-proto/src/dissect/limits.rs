@@ -31,7 +31,7 @@ pub(super) const BROKEN_BLOCK: usize = 2048;
 pub(super) const MAX_HELD_MESSAGES: usize = 16;
 /// Datagrams that look like Zenoh and may wait for the decision, of all addresses together.
 pub(super) const MAX_HELD_DATAGRAMS: usize = 1024;
-/// Sessions over UDP followed at once; above it the oldest is forgotten.
+/// Sessions over UDP followed at once; above it the oldest is dropped.
 pub const MAX_DATAGRAM_SESSIONS: usize = 4096;
 /// Senders of SCOUT that are remembered, to recognise the HELLOs they get.
 pub(super) const MAX_SCOUTS: usize = 1024;

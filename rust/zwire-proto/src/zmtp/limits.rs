@@ -15,7 +15,7 @@ pub const MAX_HANDSHAKE_COMMAND: usize = 64 << 10;
 /// Longest context of a PING (`zmtp` 10).
 pub const MAX_PING_CONTEXT: usize = 16;
 
-/// Largest TTL of a PING that we send, in tenths of a second: above it libzmq counts in 16 bits and closes
+/// Largest TTL of a PING that is sent, in tenths of a second: above it libzmq counts in 16 bits and closes
 /// at once (`zmtp` 10).
 pub const MAX_PING_TTL: u16 = 655;
 

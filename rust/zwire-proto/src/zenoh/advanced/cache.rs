@@ -167,7 +167,7 @@ mod tests {
     use crate::zenoh::{Ntp64, Timestamp, ZenohId, wire::Put};
     use bytes::Bytes;
 
-    /// So many publications from a number on, one a second.
+    /// A cache with `count` publications from a number on, one a second.
     fn cache(most: usize, first: u32, count: u32) -> Cache {
         let zid = ZenohId::new(1).unwrap();
         let mut cache = Cache::new(most);

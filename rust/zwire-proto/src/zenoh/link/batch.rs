@@ -48,7 +48,7 @@ impl Format {
 #[derive(Debug)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// Offset in `bytes` before which the payload stands.
+    /// Offset in `bytes` before which the payload belongs.
     shared: Vec<(usize, Bytes)>,
     shared_len: usize,
     share_from: usize,

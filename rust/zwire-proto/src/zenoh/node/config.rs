@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub enum NodeMode {
     /// A hub: clients and peers connect to it.
     Router,
-    /// A member of a mesh: speaks for its own clients, never between two other peers.
+    /// A member of a mesh: forwards for its own clients, never between two other peers.
     Peer,
 }
 

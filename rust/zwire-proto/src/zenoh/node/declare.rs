@@ -194,7 +194,6 @@ impl Node {
 
     /// Whether `to` is sent the declarations of `from`. A client is sent its own tokens, too
     /// (`zenoh-behaviour` 4.3, 9.4 g).
-    /// (`zenoh-behaviour` 4.3, 9.4 g).
     fn tells(&self, kind: Kind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         if from.0 == to.0 {
             return kind == Kind::Token && to.1.region == Region::Clients;

@@ -91,7 +91,7 @@ impl Node {
         Some((hop, root))
     }
 
-    // ---- what we declare ----
+    // ---- own declarations ----
 
     /// Updates the declaration of `key` by this node in the network.
     pub(super) fn refresh_own(&mut self, kind: Kind, key: &KeyExpr) {
@@ -127,7 +127,7 @@ impl Node {
         resource.entities(kind).filter(|(id, _)| spoken_for(id)).map(|(_, info)| info).reduce(merge)
     }
 
-    // ---- what others declare ----
+    // ---- declarations of other routers ----
 
     /// Handles D_* and U_* of a router: they name the router that they are about.
     pub(super) fn handle_sourced(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
@@ -256,7 +256,7 @@ impl Node {
         self.out.push_back((to, NetworkMessage::Declare(declare), Reliability::Reliable));
     }
 
-    // ---- the network changes ----
+    // ---- changes of the network ----
 
     /// Handles a new link to another router.
     pub(super) fn join_network(&mut self, now: Now, face: FaceId, zid: ZenohId) {

@@ -40,7 +40,7 @@ pub enum TimeBound<T> {
 pub enum TimeExpr {
     /// Time since the UNIX epoch.
     Fixed(Duration),
-    /// So many nanoseconds after `now()`; negative before.
+    /// Nanoseconds after `now()`; negative before.
     Now(i128),
 }
 

@@ -1,6 +1,6 @@
 //! The session: declarations, publications and queries of one application (`zenoh-behaviour` 3, 4).
 //!
-//! A [`Session`] speaks network messages to exactly one **north**: a link to a router or peer, or the
+//! A [`Session`] exchanges network messages with exactly one **north**: a link to a router or peer, or the
 //! node of the own process. It keeps all that the application declared over the loss of the link and
 //! declares it anew on the next one.
 //!

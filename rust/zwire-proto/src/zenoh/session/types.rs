@@ -330,7 +330,7 @@ pub enum GetEnd {
     Completed,
     /// The querier has no matching queryable.
     NoQueryable,
-    /// As many replies as its budget allows have come.
+    /// The budget of replies is used up.
     BudgetSpent,
     /// The timeout passed; an error reply `Timeout` came before this.
     TimedOut,

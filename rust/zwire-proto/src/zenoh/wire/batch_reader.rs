@@ -42,7 +42,7 @@ impl<'a> BatchReader<'a> {
         Self::new(batch).bare()
     }
 
-    /// Lets the walk begin with bare network messages, as in [`low_latency`](Self::low_latency).
+    /// Makes the walk begin with bare network messages, as in [`low_latency`](Self::low_latency).
     #[must_use]
     pub const fn bare(self) -> Self {
         Self { in_frame: true, ..self }

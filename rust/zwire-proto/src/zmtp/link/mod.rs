@@ -9,7 +9,7 @@
 //! | Machine | Takes | Gives |
 //! | --- | --- | --- |
 //! | [`Handshake`] | the stream from its first byte | greeting and commands, a question to the authenticator, then [`LinkParams`] |
-//! | [`LinkRx`] | the stream behind the handshake | [`Inbound`]; when the peer is gone |
+//! | [`LinkRx`] | the stream behind the handshake | [`Inbound`]; whether the peer is gone |
 //! | [`LinkTx`] | [`Message`]s up to a high-water mark | segments for vectored writes; PINGs |
 //!
 //! Bounds of memory per peer: 64 KiB in the handshake, one message of the size that [`RxConfig`] allows

@@ -247,7 +247,7 @@ impl LinkRx {
         }
     }
 
-    /// Commands stand between messages; one in the middle of a message is tolerated, as libzmq does.
+    /// Handles a command. Commands belong between messages; one in the middle of a message is tolerated, as libzmq does.
     fn command(&mut self, body: &Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
         if self.version == Version::V2_0 {
             return Err(LinkError::CommandOfOldPeer);

@@ -2,8 +2,7 @@
 //!
 //! | Phase | Content | Types |
 //! | --- | --- | --- |
-//! | greeting | 64 bytes of 3.x; forms of older peers | [`Greeting`], [`Generation`], [`Greeting2`],
-//! [`Greeting1`] |
+//! | greeting | 64 bytes of 3.x; forms of older peers | [`Greeting`], [`Generation`], [`Greeting2`], [`Greeting1`] |
 //! | handshake | commands | [`Ready`], [`Error`], [`plain`], [`curve`] |
 //! | traffic | frames of messages, commands between them | [`FrameHead`], [`TrafficCommand`], [`Subscription`], [`curve::Message`] |
 //!

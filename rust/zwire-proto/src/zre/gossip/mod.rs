@@ -1,7 +1,7 @@
 //! Machines of zgossip: nodes find each other through hubs instead of beacons (`zre` 6).
 //!
-//! | Machine | Connections | What it does |
 //! | Machine | Connections | Role |
+//! | --- | --- | --- |
 //! | [`Client`] | one DEALER to one hub | publishes tuples of its own and receives those of others |
 //! | [`Hub`] | a ROUTER, and DEALERs to other hubs | keeps all tuples and forwards them |
 //!

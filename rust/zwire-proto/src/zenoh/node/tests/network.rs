@@ -151,7 +151,7 @@ impl World {
         world
     }
 
-    // ---- what there is ----
+    // ---- the model ----
 
     fn cable(&mut self, a: usize, b: usize) {
         if !self.cables.contains_key(&(a, b)) {
@@ -221,7 +221,7 @@ impl World {
         a == b || linked || !components[a].is_disjoint(&components[b])
     }
 
-    // ---- what happens ----
+    // ---- events ----
 
     fn pause(&mut self, most: usize) {
         let time = MS * self.fabric.random.below(most) as u32;
@@ -349,7 +349,7 @@ impl World {
             .for_each(|cable| self.heal(cable));
     }
 
-    // ---- what has to be so ----
+    // ---- checks ----
 
     /// Sends a put. Returns the subscribers that must get it, and those that may not.
     fn put(&mut self) -> (String, Subscribers, Subscribers) {

@@ -181,7 +181,7 @@ enum Step {
     Full(usize),
     Connected,
     Join(u8),
-    /// So many groups that HELLO becomes large.
+    /// Joins enough groups to make HELLO large.
     JoinMany,
     Leave(u8),
     Whisper(usize, usize),
