@@ -54,7 +54,7 @@ pub enum DecodeErrorKind {
         id: u8,
     },
     /// A command with another name than the only one allowed in this place.
-    #[error("another command")]
+    #[error("unexpected command")]
     Name,
     /// A string is not UTF-8.
     #[error("not UTF-8")]

@@ -198,7 +198,7 @@ pub enum Cause {
         sn: u32,
     },
     /// Declarations beyond the memory bound: keys that use them stay unresolved.
-    #[error("declaration not remembered: more than {bound} bytes are declared")]
+    #[error("declaration not stored: more than {bound} bytes are declared")]
     TooManyDeclarations {
         /// The bound.
         bound: usize,
@@ -219,7 +219,7 @@ pub enum Torn {
     #[error("a frame came in between")]
     Interrupted,
     /// The Drop marker: the sender abandoned the message.
-    #[error("the sender gave it up")]
+    #[error("the sender abandoned it")]
     GivenUp,
     /// The message exceeds the reassembly bound.
     #[error("it is too large")]

@@ -224,7 +224,7 @@ pub enum KeyExprRule {
     #[error("`**/*` is written `*/**`")]
     StarAfterDoubleStar,
     /// Two key expressions were concatenated with a `*` directly behind a `*`.
-    #[error("`*` put right after `*` is hardly meant; join with `/` or build the text yourself")]
+    #[error("`*` directly after `*` is probably a mistake; join with `/` or build the text yourself")]
     StarMeetsStar,
     /// Longer than [`MAX_KEYEXPR_LEN`](crate::limits::MAX_KEYEXPR_LEN).
     #[error("a key expression has at most 65535 bytes")]

@@ -144,10 +144,10 @@ pub enum HandshakeError {
         got: &'static str,
     },
     /// A protocol version other than 9 in INIT SYN.
-    #[error("protocol version {0:#04x}, we speak 0x09")]
+    #[error("protocol version {0:#04x}, only 0x09 is supported")]
     Version(u8),
     /// An INIT ACK with widths above the proposed ones.
-    #[error("resolution {theirs:?} answered to {ours:?}")]
+    #[error("the answered resolution {theirs:?} exceeds the proposed {ours:?}")]
     Resolution {
         /// Proposed resolution.
         ours: Resolution,
@@ -158,7 +158,7 @@ pub enum HandshakeError {
     #[error("batch size {0}, at least {MIN_BATCH_SIZE} is needed")]
     BatchSize(u16),
     /// An INIT ACK with a patch above the proposed one.
-    #[error("patch {0}, we proposed {PATCH}")]
+    #[error("patch {0} exceeds the proposed {PATCH}")]
     Patch(u64),
     /// Priorities or reliabilities of the link that are invalid or do not match the local ones.
     #[error("the QoS of the link does not match")]

@@ -72,14 +72,16 @@ impl Reason {
     pub const fn text(self) -> &'static str {
         match self {
             Self::NoBeacon => "a datagram on the port of discovery that is no ZRE beacon",
-            Self::SecureBeacon => "its beacon has a CURVE key; this node has none and cannot meet it",
-            Self::PlainBeacon => "its beacon has no CURVE key; this node has one and meets only such",
-            Self::TooManyPeers => "there are as many peers as this node may have",
+            Self::SecureBeacon => "its beacon has a CURVE key; this node has none and cannot connect to it",
+            Self::PlainBeacon => {
+                "its beacon has no CURVE key; this node has one and accepts only peers with one"
+            }
+            Self::TooManyPeers => "this node has reached its limit of peers (`max_peers` or `max_unanswered`)",
             Self::NoUuid => "its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits",
             Self::OwnUuid => "it uses the UUID of this node",
-            Self::BeforeHello => "it has not said HELLO in this session",
+            Self::BeforeHello => "it has not sent HELLO in this session",
             Self::ForeignGeneration => "it speaks a generation of ZRE that this node is not set to speak",
-            Self::NoKey => "its HELLO has no X-PUBLICKEY; this node has a CURVE key and wants one",
+            Self::NoKey => "its HELLO has no X-PUBLICKEY; this node has a CURVE key and requires one",
             Self::OtherKey => "its beacon, its X-PUBLICKEY and its connection do not have the same key",
             Self::OwnEndpoint => {
                 "its HELLO names the endpoint of this node: address translation, or copied settings"
@@ -182,6 +184,6 @@ mod tests {
         assert_eq!(of_identity(&[b'a'; 255]).to_string().len(), 9 + IDENTITY);
         let uuid = Uuid::from_bytes([7; 16]);
         assert_eq!(Source::Peer(uuid).to_string(), "07".repeat(16));
-        assert_eq!(Reason::BeforeHello.to_string(), "it has not said HELLO in this session");
+        assert_eq!(Reason::BeforeHello.to_string(), "it has not sent HELLO in this session");
     }
 }

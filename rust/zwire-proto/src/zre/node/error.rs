@@ -21,7 +21,7 @@ pub enum NodeError {
         endpoint: Text,
     },
     /// A node with a key and an endpoint without one, or the reverse.
-    #[error("`{endpoint}` {}", if *.needed { "needs a public key: this node has one and meets only such" } else { "has a public key, and this node has none" })]
+    #[error("`{endpoint}` {}", if *.needed { "needs a public key: this node has one and accepts only peers with one" } else { "has a public key, and this node has none" })]
     EndpointKey {
         /// The configured text.
         endpoint: Text,

@@ -22,7 +22,7 @@ pub enum HandshakeError {
     #[error("the peer speaks {0}")]
     Generation(Generation),
     /// The peer wants another mechanism.
-    #[error("the peer has the mechanism {theirs}, we have {ours}")]
+    #[error("the peer uses the mechanism {theirs}, this side {ours}")]
     Mechanism {
         /// Mechanism of this side.
         ours: Mechanism,
@@ -33,7 +33,7 @@ pub enum HandshakeError {
     #[error("command of {0} bytes, {MAX_HANDSHAKE_COMMAND} are allowed")]
     TooLong(u64),
     /// Part of a message of several frames.
-    #[error("a message in the handshake")]
+    #[error("a message frame during the handshake")]
     NotACommand,
     /// A command other than the next one of the handshake.
     #[error("{} instead of {expected}", .got.escape_ascii())]
@@ -44,7 +44,7 @@ pub enum HandshakeError {
         got: Bytes,
     },
     /// The types of the two sockets must not be connected. The peer was sent ERROR.
-    #[error("a {ours} cannot meet a {}", .theirs.escape_ascii())]
+    #[error("a {ours} cannot be connected to a {}", .theirs.escape_ascii())]
     SocketType {
         /// Local socket type.
         ours: SocketType,
