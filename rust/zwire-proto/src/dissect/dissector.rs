@@ -144,7 +144,7 @@ impl Dissector {
         self.flows.stats()
     }
 
-    /// Reads the rest after the last packet; `false` when the capture is read to its end.
+    /// Reads the rest after the last packet; `false` if nothing is left to read now.
     fn end(&mut self) -> Result<bool, DecodeError> {
         match self.state {
             State::Reading | State::Ended => return Ok(false),

@@ -78,7 +78,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Handles a key found by a liveliness get; `false` if the get is unknown or can store no more.
+    /// Handles a key found by a liveliness get; `false` if the get can store no more keys.
     fn token_replied(&mut self, id: GetId, key: &KeyExpr) -> bool {
         let Some(tokens) = self.gets.get_mut(id).and_then(|pending| pending.tokens.as_mut()) else {
             return true;

@@ -76,7 +76,9 @@ impl Reason {
             Self::PlainBeacon => {
                 "its beacon has no CURVE key; this node has one and accepts only peers with one"
             }
-            Self::TooManyPeers => "this node has reached its limit of peers (`max_peers` or `max_unanswered`)",
+            Self::TooManyPeers => {
+                "this node has reached its limit of peers (`max_peers` or `max_unanswered`)"
+            }
             Self::NoUuid => "its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits",
             Self::OwnUuid => "it uses the UUID of this node",
             Self::BeforeHello => "it has not sent HELLO in this session",

@@ -3,7 +3,7 @@
 //! A DEALER connects there and sends HELLO; the node answers with its own HELLO, over a connection of
 //! its own. The endpoint in the answer tells which configured endpoint it belongs to. Behind an address
 //! translation, or on a node of several networks, that is a different one: then the endpoint gets a
-//! PING, and a peer that sends PING-OK without another PING being open is the node of this endpoint.
+//! PING, and a peer without any other connection that sends PING-OK is the node of this endpoint.
 
 use super::{
     super::{
@@ -374,8 +374,8 @@ impl Node {
         self.next_named = Some(self.next_named.map_or(until, |next| next.min(until)));
     }
 
-    /// Handles PING-OK. If no other PING to this peer can be open, the peer is the node of the probed
-    /// endpoint.
+    /// Handles PING-OK. If no connection to this peer exists, no other PING can have reached it: the peer
+    /// is the node of the probed endpoint.
     pub(super) fn handle_ping_ok(&mut self, now: Now, uuid: &Uuid) {
         let dealer = self.peers.get(uuid).and_then(|peer| peer.dealer.as_ref());
         if self.probed.is_some() && dealer.is_none_or(|dealer| !dealer.connected) {
