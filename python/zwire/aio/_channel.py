@@ -33,7 +33,7 @@ class Handler(Generic[T]):
     """The receiving end of a channel: an asynchronous iterator, which ends with its session.
 
     Several tasks may receive from one; each item goes to one of them. Backpressure is that of the channel:
-    nothing is taken out of it before somebody takes it. Whoever is cancelled has taken nothing.
+    an item stays in the channel until a task takes it. A cancelled receive has taken no item.
     """
 
     def __init__(self, handler: _zwire.Handler[Any], wrap: Callable[[Any], T] | None = None) -> None:
@@ -51,7 +51,7 @@ class Handler(Generic[T]):
         return item if item is None or self._wrap is None else self._wrap(item)
 
     def _ended(self) -> BaseException:
-        """What says that nothing comes any more."""
+        """Return the exception that says that no more items come."""
         try:
             self._handler.try_recv()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the caller has to hear
@@ -165,7 +165,7 @@ class Handler(Generic[T]):
 
     @property
     def end(self) -> str | None:
-        """How the get ended whose replies come here; None while it goes on, and for anything else.
+        """Outcome of the get that feeds this handler; None while the get runs, and for other handlers.
 
         ``completed``, ``no_queryable``, ``budget_spent``, ``timed_out``, ``link_lost`` or ``cancelled``.
         """
@@ -201,7 +201,7 @@ class Handler(Generic[T]):
 
 
 class _Loop(Handler[T]):
-    """One loop over queries: it ends the one that it gave last, if that was answered, and keeps none."""
+    """A loop over queries. Ends the query it returned last if that was answered, and keeps no reference."""
 
     def __init__(self, handler: Handler[T]) -> None:
         # One door: a channel has one bell.
@@ -267,7 +267,7 @@ class Callback(Generic[T]):
 
 
 serving: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("zwire.aio", default=None)
-"""Whose callback runs in this task."""
+"""The server with a callback that runs in this task."""
 
 
 class Server(Generic[T]):
@@ -324,7 +324,7 @@ class Server(Generic[T]):
                     await self._call(item)
                 finally:
                     self._busy -= 1
-                # A query is finished when nobody has it any more.
+                # A query is finished when no reference to it is left.
                 del item
         finally:
             self._workers -= 1
@@ -401,7 +401,7 @@ def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, An
 
 
 class Receiver(Ready, Generic[T]):
-    """What has a channel, or a callback in its place."""
+    """An entity with a channel, or with a callback in its place."""
 
     def __init__(
         self,
@@ -414,7 +414,7 @@ class Receiver(Ready, Generic[T]):
     ) -> None:
         channel, callback, shown = parse(handler, concurrency)
         if callback is not None:
-            # Without a loop there is nobody to call it: said before anything is declared.
+            # A callback needs a running loop: fail before anything is declared.
             current()
         self._inner = inner = declare(channel)
         self._channel: Handler[T] | None = Handler(self._source(inner), wrap)

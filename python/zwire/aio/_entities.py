@@ -1,4 +1,4 @@
-"""What a session declares, for event loops."""
+"""The entities that a session declares, for event loops."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Declared(Context, Ready):
 
 
 class Announced(Declared):
-    """What neighbours are told of."""
+    """An entity announced to neighbours."""
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it.
@@ -86,7 +86,7 @@ class Announced(Declared):
 
 
 class Entity(Declared):
-    """What has an id, and a key expression."""
+    """An entity with an id and a key expression."""
 
     @property
     def id(self) -> EntityGlobalId:
@@ -174,7 +174,7 @@ class LinkEventsListener(Listener[LinkEvent]):
 
 
 class Expecting(Entity):
-    """What can wait for counterparts."""
+    """An entity that can wait for matching subscribers or queryables."""
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until at least ``n`` are at the other end.
@@ -192,11 +192,11 @@ class Expecting(Entity):
 
 
 class Matched(Expecting):
-    """What has counterparts, and hears of them."""
+    """An entity with a matching status and listeners to its changes."""
 
     @property
     def matching_status(self) -> MatchingStatus:
-        """Whether somebody is at the other end."""
+        """Whether a matching subscriber or queryable exists."""
         return self._inner.matching_status  # type: ignore[no-any-return]
 
     def declare_matching_listener(
@@ -207,7 +207,7 @@ class Matched(Expecting):
 
 
 class Outlet(Entity, Sender):
-    """What publishes to a key expression."""
+    """An entity that publishes to a key expression."""
 
     _inner: _zwire.Publisher | _zwire.AdvancedPublisher
 
@@ -218,7 +218,7 @@ class Outlet(Entity, Sender):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """What happens to its publications when a queue is full."""
+        """The behaviour of its publications when a queue is full."""
         return self._inner.congestion_control
 
     @property

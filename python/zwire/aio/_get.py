@@ -36,7 +36,7 @@ class Replies(Handler["Reply"]):
         channel, callback, shown = parse(handler, 1)
         if callback is not None:
             current()
-        # A token is for who wants to cancel several gets at once, and cancels this one, too.
+        # A token given by the caller may cancel several gets at once; it cancels this one, too.
         self._token = CancellationToken() if token is None else token
         self._own = token is None
         inner, room = without_waiting(get, *selector, channel, cancellation_token=self._token, **settings)
@@ -52,7 +52,7 @@ class Replies(Handler["Reply"]):
 
     @property
     def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
-        """What was given with the callback."""
+        """The object given with the callback."""
         return self._shown
 
     def cancel(self) -> None:

@@ -29,7 +29,7 @@ TURNS: Final = 256
 
 
 class Reactor(ABC):
-    """One event loop: its doors, and what asyncio and trio do in different ways."""
+    """An event loop with its doors, and the operations in which asyncio and trio differ."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self.doors: dict[int, Door] = {}
@@ -39,7 +39,7 @@ class Reactor(ABC):
 
     @property
     def wakeups(self) -> Wakeups:
-        """What tells this loop of bells; made, with its thread, when somebody waits."""
+        """The object that reports rung bells to this loop; made, with its thread, on first use."""
         if self._wakeups is None:
             self._wakeups = Wakeups(_wake_thread(), self._wake)
         return self._wakeups
@@ -50,7 +50,7 @@ class Reactor(ABC):
         return self._tokens
 
     def take(self) -> None:
-        """Open the doors whose bells have rung; called in the loop, once for all of them."""
+        """Open the doors for all bells rung since the last call; called in the loop."""
         for token in self.wakeups.take():
             door = self.doors.get(token)
             if door is not None:
@@ -70,7 +70,7 @@ class Reactor(ABC):
 
     @abstractmethod
     def fire(self, signal: Any) -> None:  # noqa: ANN401
-        """Wake who waits for a signal; nothing if it is awake already."""
+        """Wake the task that waits for a signal; no effect if it is awake already."""
 
     @abstractmethod
     async def wait(self, signal: Any, timeout: float | None) -> bool:  # noqa: ANN401
@@ -86,7 +86,7 @@ class Reactor(ABC):
 
     @abstractmethod
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a task that belongs to nobody. It must not raise."""
+        """Start a task without a parent. It must not raise."""
 
     def ends(self, error: BaseException) -> bool:
         """Whether an error ends the task in which it was raised; others are just those of a callback."""
@@ -94,7 +94,7 @@ class Reactor(ABC):
 
     @abstractmethod
     def report(self, message: str, error: BaseException) -> None:
-        """Say what went wrong where nobody is there to raise it to."""
+        """Report an error that no caller can receive as an exception."""
 
 
 @types.coroutine
@@ -228,8 +228,8 @@ class _Trio(Reactor):
 class Door:
     """Where tasks wait until a channel, or something else, has something for them.
 
-    As long as tasks wait, the bell is armed, or one of them is awake and has not looked yet. Who has looked,
-    or goes away, calls :meth:`pass_on`.
+    As long as tasks wait, the bell is armed, or one of the tasks is awake and has not looked yet. A task
+    that has looked, or stops waiting, calls :meth:`pass_on`.
     """
 
     __slots__ = ("_reactor", "_source", "_token", "_waiters")

@@ -33,16 +33,18 @@ __all__ = ["Query", "back", "hand"]
 
 
 class Query:
-    """A question to answer, any number of times.
+    """A query to answer, any number of times.
 
-    The asker is told that no more answers come when the query is dropped, left as a context manager, or
-    nothing refers to it; also when the callback or the turn of a loop that got it has answered it and is
-    over, whoever keeps it. Answers of other tasks do not count for that.
+    The querier is told that no more replies come when the query is dropped, left as a context manager, or
+    no longer referenced. A query that is still referenced ends as well when the callback, or the turn of
+    the loop, that received it has answered it and finished. Replies sent from other tasks do not count for
+    that.
     """
 
     def __init__(self, inner: _zwire.Query) -> None:
         self._inner = inner
-        # The task whose answers end it, until that has come back.
+        # The task in which replies count: they end the query when its callback or turn of the loop has
+        # finished.
         self._holder: object = None
         self._answered = False
 
@@ -73,17 +75,17 @@ class Query:
 
     @property
     def selector(self) -> Selector:
-        """What is asked for, with parameters."""
+        """The key expression and parameters of the query."""
         return self._inner.selector
 
     @property
     def key_expr(self) -> KeyExpr:
-        """What is asked for."""
+        """The key expression of the query."""
         return self._inner.key_expr
 
     @property
     def parameters(self) -> Parameters:
-        """What stands behind the ``?`` of the selector."""
+        """The part after the ``?`` of the selector."""
         return self._inner.parameters
 
     @property
@@ -93,7 +95,7 @@ class Query:
 
     @property
     def encoding(self) -> Encoding | None:
-        """What the value holds."""
+        """The format of the payload."""
         return self._inner.encoding
 
     @property
@@ -103,7 +105,7 @@ class Query:
 
     @property
     def source_info(self) -> SourceInfo | None:
-        """Who asks."""
+        """The source of the query."""
         return self._inner.source_info
 
     @property
@@ -184,7 +186,7 @@ def hand(query: Query | None) -> None:
 
 
 def back(query: Query | None, how: Literal["returned", "raised", "went-on"]) -> None:
-    """End a query that somebody keeps, if the program is back and has answered it in this task, or failed."""
+    """End a query still referenced, if this task's handler has answered it and finished, or has failed."""
     if query is None or query._holder is None:  # noqa: SLF001
         return
     holder, query._holder = query._holder, None  # noqa: SLF001

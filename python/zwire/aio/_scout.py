@@ -55,5 +55,5 @@ def scout(
     what: _IntoWhatAmIMatcher | None = None,
     config: _IntoConfig | None = None,
 ) -> Scouting:
-    """Ask who is there; ``await`` it, or enter it with ``async with``, and iterate over the answers."""
+    """Search for nodes; ``await`` it, or enter it with ``async with``, and iterate over the answers."""
     return Scouting(handler, what, config)

@@ -26,7 +26,7 @@ async def finish(
 
 
 class Sender:
-    """What publishes: without waiting where that is possible, and in a thread where it is not."""
+    """Base of entities that publish: without blocking where possible, else in a thread."""
 
     _turns = TURNS
 

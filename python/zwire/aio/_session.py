@@ -102,15 +102,16 @@ class Session(Sender, Context):
 
     @property
     def info(self) -> SessionInfo:
-        """What there is to know about links and neighbours."""
+        """Information about links and neighbours."""
         return SessionInfo(self._session.info, self._servers)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Say goodbye, and end every handler and callback. A second time does no harm.
+        """Close the session: announce it to neighbours, and end every handler and callback.
 
-        What is queued for the network, and callbacks, get ``timeout`` seconds together, two if it is None.
-        Callbacks get what came before the end; then none is called any more but for its ``drop``. Within a
-        callback that one is not waited for. Whoever waits for the session hears ``SessionClosed``.
+        Repeated calls have no effect. Messages queued for the network, and callbacks, get ``timeout`` seconds
+        together, two if it is None. Callbacks get the items received before the end; then only ``drop`` is
+        called. A close within a callback does not wait for that callback. Calls that wait for the session
+        raise ``SessionClosed``.
         """
         end = deadline(LINGER if timeout is None else timeout)
         servers = list(self._servers)
@@ -438,7 +439,7 @@ class Liveliness:
 
 
 class SessionInfo:
-    """What there is to know about links and neighbours."""
+    """Information about links and neighbours."""
 
     def __init__(self, inner: _zwire.SessionInfo, servers: weakref.WeakSet[Server[Any]]) -> None:
         self._inner = inner

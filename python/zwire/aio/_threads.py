@@ -1,7 +1,7 @@
-"""Calls that have to wait, in threads of their own: open, close, and what finds its queue full.
+"""Blocking calls in threads of their own: open, close, and sends that find their queue full.
 
-The threads end when there is nothing to do. They are few, and whoever finds them all at work waits for his
-turn, as a task.
+Idle threads end. Their number is limited: a call that finds all of them busy waits for its turn, as a
+task.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Call:
-    """A call in another thread, whose task may go away."""
+    """A call in another thread; the task that made it may be cancelled meanwhile."""
 
     def __init__(self, undo: Callable[[Any], object] | None) -> None:
         self.stopper = Stopper()
@@ -106,12 +106,12 @@ class _Call:
             if not self._abandoned:
                 self.result, self.error = result, error
                 return
-        # Nobody takes it.
+        # The task was cancelled: no one is left to take the result.
         if error is None and self._undo is not None:
             self._undo(result)
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Give up the result: its task was cancelled."""
         with self._lock:
             self._abandoned = True
             result, error, self.result = self.result, self.error, None
@@ -174,5 +174,5 @@ async def wait(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
 async def make(
     undo: Callable[[T], object], function: Callable[..., T], /, *args: object, **kwargs: object
 ) -> T:
-    """Call something whose result has to be undone when nobody takes it."""
+    """Call a function in a thread; undo its result if the task is cancelled before it takes it."""
     return await _in(_waits, undo, function, args, kwargs)

@@ -85,7 +85,7 @@ class AdvancedSubscriber(Samples):
     _servers: weakref.WeakSet[Server[Any]]
 
     def sample_miss_listener(self, handler: IntoHandler[Miss] | None = None) -> SampleMissListener:
-        """Listen to what is missed: reported when nobody has it any more, each publication once."""
+        """Listen to missed publications: each is reported once, when no publisher has it any more."""
         return SampleMissListener(self._inner.sample_miss_listener, handler, servers=self._servers)
 
     def detect_publishers(

@@ -25,9 +25,9 @@ class Node(Batches[Event], Context):
     """A node of a ZRE network: an asynchronous context manager, and an iterator over its events.
 
     Args:
-        name: What peers call it.
+        name: The name of the node, as announced to peers.
         config: A ``zwire.zre.Config``, or a mapping of its fields.
-        callback: Who gets the events instead, one at a time, in the event loop; perhaps a coroutine function.
+        callback: Gets the events instead, one at a time, in the event loop; may be a coroutine function.
         settings: Fields of the configuration, on top of ``config``.
 
     Raises:
@@ -61,7 +61,7 @@ class Node(Batches[Event], Context):
         return repr(self._inner)
 
     async def start(self) -> None:
-        """Open the mailbox, say HELLO to everybody, and be found from now on."""
+        """Open the mailbox, send HELLO to the peers found, and become discoverable."""
         await _threads.run(self._inner.start)
 
     async def stop(self, linger: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""What everything typed has in event loops."""
+"""Bases of the typed entities in event loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Declared(Context, Ready):
-    """What ends with ``undeclare``, or ``async with``."""
+    """An entity ended by ``undeclare`` or ``async with``."""
 
     _declared: Any
 
@@ -29,7 +29,7 @@ class Declared(Context, Ready):
 
 
 class Items(Generic[T]):
-    """What is made of the items of an iterator. Whoever is cancelled has taken nothing, and may go on."""
+    """Values made of the items of an iterator. A cancelled call has taken no item; iteration may go on."""
 
     def __init__(self, source: AsyncIterator[Any], read: Callable[[Any], T]) -> None:
         """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""

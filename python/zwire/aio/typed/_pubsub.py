@@ -95,7 +95,7 @@ class Publisher(Declared, Publishing[T]):
 
 
 class Subscription(Declared, Reading[T]):
-    """A declared subscriber whose values go to a callback; made by :func:`subscriber`."""
+    """A declared subscriber that passes values to a callback; made by :func:`subscriber`."""
 
     _declared: AnySubscriber
 
@@ -110,10 +110,10 @@ class Subscription(Declared, Reading[T]):
 
 
 class Subscriber(Subscription[T], Taking[T]):
-    """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
+    """A declared subscriber that queues values; made by :func:`subscriber`.
 
-    Iterating gives messages until it is undeclared or its session closes. Whoever is cancelled has taken
-    nothing.
+    Iterating gives messages until it is undeclared or its session closes. A cancelled receive has taken
+    no message.
     """
 
     @staticmethod

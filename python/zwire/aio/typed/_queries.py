@@ -34,7 +34,7 @@ class Query(Asked[Q, R], Context):
     __slots__ = ()
 
     raw: aio.Query
-    """What it came as."""
+    """The query as received."""
 
     async def reply(
         self, value: R, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
@@ -93,7 +93,7 @@ class Serving(Declared, Answering[Q, R]):
 
 
 class Queryable(Serving[Q, R]):
-    """A declared queryable whose queries wait to be taken; made by :func:`queryable`.
+    """A declared queryable that queues queries; made by :func:`queryable`.
 
     Iterating gives queries until it is undeclared or its session closes.
     """
@@ -314,7 +314,7 @@ def querier(
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
 ) -> Querier[Any, R]:
-    """Declare who asks a key expression again and again; see :func:`zwire.typed.querier`."""
+    """Declare a querier, for repeated queries on a key expression; see :func:`zwire.typed.querier`."""
     reader = Reader(reply, codec, None, registry)
     writer: Writer[Any] | None = None if request is None else Writer(request, codec, None, registry)
     return Querier(session.declare_querier(key_expr, **options), writer, reader)
