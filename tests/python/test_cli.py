@@ -222,7 +222,7 @@ def test_get_tells_errors_from_silence(hub, capsys, start):
     assert (out, "not today" in err) == ("", True)
     process.communicate(timeout=10)
     assert main(["get", "demo/nobody", "-e", hub]) == 3
-    assert "nobody answered" in capsys.readouterr().err
+    assert "no queryable answered" in capsys.readouterr().err
 
 
 def test_a_deletion_is_an_answer(hub, capsys, start):

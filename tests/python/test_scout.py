@@ -167,7 +167,7 @@ def test_the_command(group):
         assert json.loads(done.stdout) == expected
     done = zwire(*place, "--timeout", "0.2")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "nobody answered within 0.2 s" in done.stderr
+    assert "no node answered within 0.2 s" in done.stderr
     assert zwire("robot").returncode == 2
 
 

@@ -4,8 +4,8 @@ One module per command, imported when it is asked for. Each has ``EPILOG`` with 
 ``configure(parser)`` and ``run(args) -> int``.
 
 Exit codes: 0 done; 1 failed, with one line on the standard error that says why; 2 the command line or the
-configuration is wrong; 3 nobody answered (``get``) or too little came in time (``sub``); 130 interrupted
-before the work was done; 141 whoever read the output went away.
+configuration is wrong; 3 no reply came (``get``) or too little came in time (``sub``); 130 interrupted
+before the work was done; 141 the reader of the output closed it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMMANDS = {
     "get": "ask queryables and print what they answer",
     "sub": "print what is published",
     "queryable": "answer queries",
-    "scout": "print who is there, found by multicast",
+    "scout": "print the nodes found by multicast",
     "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
     "zre": "find peers of ZRE, talk to them, and say why one is missing",
     "decode": "print what is Zenoh in captured traffic",

@@ -20,7 +20,7 @@ DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
 """Where a hub on this machine listens unless told otherwise."""
 
 _YEAR = 366 * 86400
-"""Seconds; nobody waits longer, and no clock overflows."""
+"""Upper bound of times given, in seconds: small enough that no clock overflows."""
 
 CONGESTION = {
     "drop": zenoh.CongestionControl.DROP,
@@ -97,7 +97,7 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
     if args.listen or (router and not listening):
         config.insert_json5("listen/endpoints", json.dumps(args.listen or [DEFAULT_ENDPOINT]))
     if router and not _given(config, "adminspace/enabled"):
-        # Tools that look for hubs ask them who they are; nothing can be changed that way.
+        # Tools that look for hubs read their role and id there; write access stays off.
         config.insert_json5("adminspace/enabled", "true")
     if args.tap is not None:
         config.insert_json5("zwire/tap", json.dumps(str(args.tap)))

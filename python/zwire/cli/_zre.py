@@ -1,4 +1,4 @@
-"""What the subcommands of ``zwire zre`` share: options, the node that they describe, how events look."""
+"""Parts shared by the subcommands of ``zwire zre``: options, the node they describe, printing of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exit code is 0 if there were answers, 1 if one of them was an error, 3 if nobody answered."""
+"""Exit codes: 0 if there were answers, 1 if one of them was an error, 3 if no queryable answered."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("selector", help="key expression, and parameters after a question mark")
     parser.add_argument("--payload", help="value that goes with the question")
     parser.add_argument("--encoding", help="what the payload is")
-    parser.add_argument("--attachment", help="goes along with the question")
+    parser.add_argument("--attachment", help="attachment of the query")
     parser.add_argument(
-        "--target", choices=sorted(_TARGETS), default="best", help="whom to ask (default: best)"
+        "--target", choices=sorted(_TARGETS), default="best", help="queryables to ask (default: best)"
     )
     parser.add_argument(
         "--consolidation",
@@ -71,6 +71,6 @@ def run(args: argparse.Namespace) -> int:
             out = sys.stderr if reply.err is not None and args.format == "text" else sys.stdout
             print(line(reply), file=out, flush=True)
     if not answers:
-        _options.say(f"zwire get: nobody answered {args.selector}")
+        _options.say(f"zwire get: no queryable answered {args.selector}")
         return 3
     return 1 if errors else 0

@@ -30,7 +30,7 @@ examples:
   zwire replay spool/ --rate max --timestamps original
       everything that a spool holds, at once, with its time stamps
   zwire replay hub.pcap --link '10.0.0.7:*' --wait-for-subscribers 30
-      what one node has said, as soon as somebody listens
+      the messages of one node, once the first subscriber exists
 """
 
 _PATIENCE = 10.0
@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--wait-for-subscribers",
         type=_options.seconds,
         metavar="SECONDS",
-        help="begin when somebody subscribes to one of the first keys; exit code 3 if nobody does in time",
+        help="begin when one of the first keys has a subscriber; exit code 3 if none has in time",
     )
     group = parser.add_argument_group("quality of service")
     group.add_argument(

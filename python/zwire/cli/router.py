@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the hub until somebody ends it."""
+    """Run the hub until it is interrupted."""
     config = _options.session_config(args)
     if (mode := json.loads(config.get_json("mode"))) != "router":
         raise ConfigError(f'a hub has mode "router", not "{mode}"')

@@ -1,10 +1,10 @@
 """A spool is a folder that keeps messages, so that readers such as Spark can read a range of them twice.
 
-zwire spool keep --dir DIR KEY...                keeps what is published on key expressions
-zwire spool keep --dir DIR --zre-group GROUP     keeps what happens on a ZRE network
-zwire spool keep --dir DIR --zre-log             keeps what its nodes log (ZRE/LOG)
-zwire spool serve DIR           answers for a spool over the network, whoever writes it
-zwire spool stat DIR            what is in it: shards, offsets, gaps, consumers
+zwire spool keep --dir DIR KEY...                keeps publications on key expressions
+zwire spool keep --dir DIR --zre-group GROUP     keeps the events of a ZRE network
+zwire spool keep --dir DIR --zre-log             keeps the log lines of its nodes (ZRE/LOG)
+zwire spool serve DIR           serves a spool over the network, also one written by another process
+zwire spool stat DIR            prints its contents: shards, offsets, gaps, consumers
 zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
 zwire spool cat DIR             prints rows
 zwire spool export DIR -o FILE  writes rows as Parquet, as a file of Arrow, or as MCAP
@@ -42,7 +42,7 @@ examples:
       a week of what consumers have read, and never more than 50 GiB
   zwire spool keep --dir /var/spool/zre --zre-group CHAT --zre interfaces=eth0
   zwire spool keep --dir /var/spool/robots 'robot/**' --serve -e tcp/hub:7447
-      also answers those who read it over the network
+      also serves it to readers on the network
   zwire spool serve /var/spool/robots -l tcp/0.0.0.0:7447
   zwire spool stat /var/spool/robots
   zwire spool cat /var/spool/robots --format jsonl -n 10
@@ -94,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
     keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete what is above this size")
     keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
-    keep.add_argument("--serve", action="store_true", help="answer those who read over the network")
+    keep.add_argument("--serve", action="store_true", help="serve the spool to readers on the network")
     zre = parser.add_argument_group(
         "ZRE", "A folder has messages of Zenoh, events of ZRE, or records of ZRE/LOG."
     )

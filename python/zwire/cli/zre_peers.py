@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   zwire zre peers
-      whoever is there within three seconds
+      the peers found within three seconds
   zwire zre peers -n 3 --wait 10 --format jsonl
       as soon as there are three, with headers; exit code 3 if there are fewer
 """
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print who is there."""
+    """Print the peers found."""
     with _options.stop_signals(), _zre.node(args) as node:
         if args.count is None:
             time.sleep(args.wait)
