@@ -153,7 +153,7 @@ def _arrow(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     pa = arrow()
     with pa.OSFile(str(source.path)) as file:
         for batch in _messages(file, wanted):
-            # It may come from anywhere, and whoever reads it relies on its offsets.
+            # The file may come from anywhere, and readers of the batch rely on its offsets.
             batch.validate(full=True)
             yield batch
             source.position = min(file.tell(), source.size)

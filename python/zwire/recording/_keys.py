@@ -1,4 +1,4 @@
-"""What keys are called on the way out."""
+"""Renaming of keys on replay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNKS = rf"{_CHUNK}(?:/{_CHUNK})*?"
 
 
 class Remap:
-    """Gives keys other names.
+    """Renames keys.
 
     Args:
         rules: From what to what; the first one that fits a key names it, other keys stay as they are. With

@@ -63,7 +63,7 @@ _PLACE = ("shard", "offset")
 
 
 class McapSchema(NamedTuple):
-    """What a schema is, for programs that show what MCAP files hold."""
+    """A schema, for programs that display MCAP files."""
 
     encoding: str
     """``protobuf``, ``jsonschema``, ``ros2msg``, ``ros2idl``, ... (MCAP: well-known schema encodings)."""
@@ -137,7 +137,7 @@ def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
     try:
         yield from messages
     except EndOfFile as error:
-        raise RecordingError("it ends before its end: whoever wrote it was interrupted") from error
+        raise RecordingError("the file ends early: its writer was interrupted") from error
     except (McapError, zstandard.ZstdError, RuntimeError, ValueError, KeyError, struct.error) as error:
         raise RecordingError(f"no whole MCAP: {error}") from error
     except (MemoryError, OverflowError) as error:
@@ -149,7 +149,7 @@ def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
 
 
 class _Fixed(NamedTuple):
-    """What the channel says of its messages."""
+    """The fields that a channel gives for all of its messages."""
 
     timed: bool
     values: dict[str, Any]
@@ -244,7 +244,7 @@ def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
         if name.startswith(_PREFIX)
     }
     if "kind" not in said:
-        # Somebody else has written it: topics of ROS begin with a slash, and keys do not.
+        # Another program wrote the file: topics of ROS begin with a slash, and keys do not.
         encoding = _ENCODINGS.get(channel.message_encoding, channel.message_encoding) or None
         if encoding is not None and schema is not None and schema.name:
             encoding = f"{encoding};{schema.name}"
@@ -270,7 +270,7 @@ def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of the column
 
 
 def _nanos(ntp64: int) -> int:
-    # Rounded up, since whoever makes a time stamp of an instant rounds down.
+    # Rounded up, since conversion of an instant to a time stamp rounds down.
     return (ntp64 >> 32) * 1_000_000_000 - (-(ntp64 & 0xFFFF_FFFF) * 1_000_000_000 >> 32)
 
 

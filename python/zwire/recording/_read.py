@@ -144,10 +144,10 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
         ``schema.SAMPLE``, those null that a file does not have.
 
     Raises:
-        RecordingError: A file is no recording, or, while iterating, is damaged: what is whole before the
-            damage comes first. So does what there is of a file whose writer was killed.
+        RecordingError: A file is no recording, or, while iterating, is damaged: rows before the damage come
+            first. The same goes for a file of a killed writer.
         ImportError: pyarrow or mcap are missing (``zwire[arrow]``, ``zwire[record]``).
-        SpoolError: A spool is none, or is damaged.
+        SpoolError: A path is no spool, or the spool is damaged.
         OSError: A file cannot be read.
         ValueError: A column or format is unknown.
         KeyExprError: One of ``keys`` is not legal.

@@ -32,11 +32,11 @@ _LONGEST = 1.0
 """Seconds of one wait: a clock that is set meanwhile does no harm for longer."""
 
 _WATCHED = 64
-"""Keys of the first batch whose subscribers are waited for; each is a declaration."""
+"""Number of keys of the first batch on which to wait for subscribers; each needs a declaration."""
 
 
 class Replayed(NamedTuple):
-    """What was published, so far or in all."""
+    """Counts of the rows published, so far or in all."""
 
     rows: int
     bytes: int
@@ -87,9 +87,9 @@ def replay(session: Session, batches: Iterable[Any], **options: Unpack[ReplayOpt
             session where a row has a time but no clock. ``max_gap``: longer pauses are that many seconds
             of the recording. ``priority`` (1 to 7), ``congestion``, ``express``: of all rows; as recorded
             if left out, but for ``congestion``, which is ``block``: ``None`` is as recorded.
-            ``wait_for_subscribers``: seconds to wait before the first row until somebody subscribes to one of
-            the first keys. ``progress``: called after each group of rows with what was published; of rows in
-            whose midst an interrupt came it knows nothing.
+                ``wait_for_subscribers``: seconds to wait before the first row until one of the first keys has
+                a subscriber. ``progress``: called after each group of rows with the counts so far; rows of a
+                group that was interrupted are not counted.
 
     Returns:
         What was published. It is in the queues of the network: ``session.flush()`` waits until it is
@@ -98,7 +98,7 @@ def replay(session: Session, batches: Iterable[Any], **options: Unpack[ReplayOpt
     Raises:
         RowError: A row cannot be published; those before it are.
         RecordingError: The recording is damaged; what was whole is published.
-        TimedOut: Nobody has subscribed in time; nothing is published.
+        TimedOut: No subscriber appeared in time; nothing is published.
         SessionClosed: The session is closed.
         ValueError: An option is wrong.
     """
@@ -216,7 +216,7 @@ class _Run:
         return summary.bytes, summary.unmatched
 
     def _wait_for_subscribers(self, first: Ready) -> None:
-        """Wait until somebody subscribes to one of the first keys."""
+        """Wait until one of the first keys has a subscriber."""
         if self._patience is None:
             return
         names, _ = unique(first.batch.column("key"))
@@ -235,7 +235,7 @@ class _Run:
                     return
             if not there.wait(self._patience):
                 shown = f"{keys[0]} and {len(keys) - 1} other keys" if len(keys) > 1 else "".join(keys)
-                problem = f"nobody has subscribed to {shown} within {self._patience:g} s"
+                problem = f"no subscriber for {shown} within {self._patience:g} s"
                 raise TimedOut(problem, seconds=self._patience)
 
 
@@ -256,7 +256,7 @@ def _choice(options: ReplayOptions, name: str, default: Any, allowed: tuple[Any,
 
 
 def _legal(key: str) -> bool:
-    """Whether somebody can subscribe to it; what is no key is an error when its row is due."""
+    """Whether a subscription to the key is possible; an illegal key is an error when its row is due."""
     from zwire.zenoh import KeyExpr
 
     try:

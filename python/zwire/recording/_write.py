@@ -32,7 +32,7 @@ _NOT_IN_MCAP = ("attachment", "shard", "offset")
 
 
 class Written(NamedTuple):
-    """What :func:`write` has written."""
+    """The result of :func:`write`."""
 
     rows: int
     bytes: int
