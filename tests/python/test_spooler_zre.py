@@ -199,7 +199,7 @@ def test_what_nodes_log_is_in_the_spool(tmp_path):
     assert first["node"] == second["node"] == zre.log_hash("10.0.0.1:5670")
     assert first["time"].timestamp() == 1_700_000_000.5
     assert (second["level"], second["event"], second["peer"], second["data"]) == (1, 0, 0, "overheated")
-    with pytest.raises(errors.ConfigError, match="who logs never waits"):
+    with pytest.raises(errors.ConfigError, match="log senders never wait"):
         spool.ZreLogSpooler(tmp_path, overflow="block")  # type: ignore[arg-type]
 
 

@@ -59,15 +59,15 @@ class Appender:
 
         Args:
             path: The folder.
-            table: What rows are: ``samples``, ``zre`` or ``zre.log``.
-            columns: Which of the table's columns are kept, besides those that always are; all by default.
-            shards: How many shards there are. The checksum of a row's ``key`` says which one it goes to.
-            durability: ``os``: others see rows when the kernel has them; ``disk``: when the disk has them.
-            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
-            segment_seconds: Or after so many seconds.
+            table: Kind of the rows: ``samples``, ``zre`` or ``zre.log``.
+            columns: Columns of the table to keep, besides the mandatory ones; all by default.
+            shards: Number of shards. The checksum of a row's ``key`` selects the shard.
+            durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
+            segment_seconds: Age in seconds at which a segment is sealed likewise.
 
         Raises:
-            SpoolLocked: Somebody else writes it.
+            SpoolLocked: Another writer has the spool open.
             SpoolMismatch: There is a spool with other columns or shards.
         """
         wanted = settings(

@@ -1,4 +1,4 @@
-"""What a spool is, and whether all of it can be read."""
+"""Metadata of a spool, and a check that all of it can be read."""
 
 from __future__ import annotations
 

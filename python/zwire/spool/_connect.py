@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RemoteSpool", "connect"]
 
 SCHEME = "zwire:"
-"""What the names of spools begin with that are read through a range server."""
+"""Prefix of the names of spools read through a range server."""
 
 # Bytes of an answer, and how many of them are on their way at once. Together they are what a reader may have
 # in memory that is slower than the network.
@@ -77,11 +77,11 @@ class RemoteSpool(Spool):
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild from id and configuration, without asking anybody."""
+        """Rebuild from id and configuration, without a query."""
         return _rebuild, self._remote.locator()
 
     def __repr__(self) -> str:
-        """Show the id; the configuration may hold what is nobody's business."""
+        """Show the id; the configuration may hold secrets."""
         return f"RemoteSpool(id={self.id!r})"
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def _rebuild(about: dict[str, Any], config: str | None, timeout: float) -> Remot
 
 
 class RemoteView:
-    """What a ``SpoolView`` gives, asked for over a session."""
+    """The interface of ``SpoolView``, answered over a session."""
 
     def __init__(self, session: zenoh.Session | None, config: str | None, timeout: float) -> None:
         self._given = session
@@ -133,11 +133,11 @@ class RemoteView:
         return self.about, self._config, self.timeout
 
     def find(self, name: str | None) -> None:
-        """Learn what the spool is.
+        """Learn id and metadata of the spool.
 
         Raises:
-            SpoolMismatch: There are several, and none was named.
-            SpoolUnreachable: Nobody answers.
+            SpoolMismatch: Several spools are served, and no id was given.
+            SpoolUnreachable: No range server answers.
         """
         if name is not None and not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
             problem = f"{name!r} is no id of a spool: it has 32 hexadecimal digits"
@@ -233,7 +233,7 @@ class RemoteView:
     def _ask(
         self, what: str, given: Mapping[str, Any] | None, key: str, *, all_of_them: bool = False
     ) -> list[dict[str, Any]]:
-        """Ask, and again if nobody answers."""
+        """Query, and repeat the query until a reply comes or time is over."""
         patience = Patience(self.timeout)
         payload = None if given is None else json.dumps(given)
         while True:
@@ -264,10 +264,10 @@ def _offsets(found: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _refused(error: zenoh.ReplyError | None) -> str:
-    """Raise what a server says; give the reason where nobody has answered in time.
+    """Raise the error of a server's reply; return the reason if no reply came in time.
 
     Raises:
-        SpoolError: Of the type that it has there.
+        SpoolError: With the same type as at the server.
     """
     assert error is not None  # noqa: S101 - a reply is a sample or an error
     text = error.payload.to_bytes()
@@ -292,10 +292,10 @@ def _reason(ended: str | None, said: str) -> str:
 
 
 class Patience:
-    """How long somebody goes on asking who gets no answer.
+    """Time limit for repeated queries without progress.
 
     Attributes:
-        share: How long one question waits.
+        share: Timeout of a single query, in seconds.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -304,15 +304,15 @@ class Patience:
         self.progress()
 
     def progress(self) -> None:
-        """Begin anew, since something came."""
+        """Start the time limit again after progress."""
         self._end = time.monotonic() + self.seconds
         self._pause = _FIRST
 
     def wait(self, problem: str, shard: int | None, offset: int | None) -> None:
-        """Wait before the next question.
+        """Wait before the next query.
 
         Raises:
-            SpoolUnreachable: It has been long enough.
+            SpoolUnreachable: The time limit is over.
         """
         left = self._end - time.monotonic()
         if left <= 0:
@@ -328,10 +328,10 @@ def _named(shard: int | None) -> str:
 
 
 class Answer:
-    """One answer that is on its way.
+    """A reply stream in progress.
 
     Attributes:
-        until: The offset behind its last row; ``None`` until its first reply is there.
+        until: The offset behind its last row; ``None`` until the first reply.
     """
 
     def __init__(self, replies: Any) -> None:  # noqa: ANN401 - a handler of replies
@@ -470,13 +470,13 @@ def connect(
     answered is asked again, from where it had stopped.
 
     Args:
-        id: Which spool; ``None`` for the only one that is served.
-        session: Where to ask; by default a session of its own is opened.
-        config: What that session is opened with.
+        id: Id of the spool; ``None`` for the only one that is served.
+        session: Session for the queries; by default a session of its own is opened.
+        config: Configuration of that session.
         timeout: Seconds without any progress after which reading gives up.
 
     Raises:
-        SpoolUnreachable: Nobody answers.
+        SpoolUnreachable: No range server answers.
         SpoolMismatch: Several are served, and ``id`` is not given.
     """
     return RemoteSpool(id, session=session, config=config, timeout=timeout)

@@ -24,28 +24,28 @@ __all__ = ["Keeper", "Retention", "Spooler", "writer_of"]
 # The engine bounds queues by bytes; this many samples without a payload are more than it takes.
 _MANY = 1 << 30
 
-# A subscriber that blocks waits so long: for ever, as far as anybody can tell.
+# Timeout of a subscriber that blocks, in seconds: in effect without a limit.
 _LONG = 366 * 86400.0
 
 # Seconds by which clocks of publishers may differ from the one here.
 _SLACK = 10.0
 
-# Links that were lost and whose neighbour has not come back; more are not remembered.
+# Lost links remembered until their neighbour comes back; further ones are not remembered.
 _MAX_LOST = 1024
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How long rows are kept. What is not given does not count."""
+    """How long rows are kept. Limits that are ``None`` do not apply."""
 
     seconds: float | None = None
-    """What every consumer has read is deleted at this age. Without a consumer everything is."""
+    """Age at which rows read by every consumer are deleted. Without a consumer, all rows are."""
 
     bytes: int | None = None
-    """The spool has no more bytes than this. What is deleted unread becomes a row in the log of gaps."""
+    """Largest size of the spool in bytes. Rows deleted unread become a row in the log of gaps."""
 
     consumer_seconds: float | None = None
-    """A consumer that has not committed for so many seconds is forgotten."""
+    """Seconds without a commit after which a consumer is forgotten."""
 
 
 def writer_of(
@@ -57,7 +57,7 @@ def writer_of(
 
 
 class Keeper(ABC):
-    """What keeps something in a spool until :meth:`close`. A context manager."""
+    """Base of writers that keep messages of a network in a spool until :meth:`close`. A context manager."""
 
     path: str
     """The folder."""
@@ -106,7 +106,7 @@ class Keeper(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Take no more, perhaps for the second time; what waits in queues stays there for who takes it."""
+        """Stop receiving; may be called twice. Queued messages stay for the writer to take."""
 
     def _leave(self) -> None:
         """Let go of the network."""
@@ -144,30 +144,30 @@ class Spooler(Keeper):
 
         Args:
             path: The folder.
-            keyexprs: What is kept; a sample that several of them match is kept once.
-            session: Where it is subscribed; by default a session of its own is opened.
-            config: What that session is opened with.
-            shards: How many shards there are; the checksum of the key says which one a sample goes to.
+            keyexprs: Key expressions to keep; a sample that several of them match is kept once.
+            session: Session of the subscriptions; by default a session of its own is opened.
+            config: Configuration of that session.
+            shards: Number of shards; the checksum of the key selects the shard of a sample.
                 ``keyexprs``: one for each key expression, each written by a thread of its own.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
-            overflow: What happens when the queue is full. ``block`` stops the whole link, and with it whoever
-                publishes there.
-            queue_bytes: How much may wait, of each key expression. It counts for a session of its own; one
-                that is given has ``zwire/handler/capacity_bytes`` for it.
-            recovery: Whether caches of publishers are asked for samples that their numbers say are missing,
-                also for those since the last row. What comes behind them waits for the answer; what is in no
-                cache becomes a row in the log of gaps. Without it nobody is asked.
-            history: Whether caches are asked, at the beginning and of publishers that come later, for what
-                they have from the last row on; or how many seconds back. It includes ``recovery``.
-            linger: Seconds that a row may wait for company, before it is written in a block of its own.
-            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
-            segment_seconds: Or after so many seconds.
-            retention: How long rows are kept; for ever by default.
-            columns: Which columns are kept, besides those that always are; all by default.
+            overflow: Policy when the queue is full. ``block`` stops reading the whole link, and so
+                blocks all publishers behind it.
+            queue_bytes: Most bytes queued for each key expression. Applies to a session of its own; a given
+                session uses ``zwire/handler/capacity_bytes``.
+            recovery: Whether to ask caches of publishers for samples that are missing by their numbers, also
+                for those since the last row. Later samples wait for the answer; a sample that no cache has
+                becomes a row in the log of gaps. If false, no cache is asked.
+            history: Whether to ask caches, at the beginning and of publishers that appear later, for the
+                samples since the last row; or for how many seconds back. It includes ``recovery``.
+            linger: Seconds that a row may wait for further rows, before it is written in a block of its own.
+            segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
+            segment_seconds: Age in seconds at which a segment is sealed likewise.
+            retention: How long rows are kept; without a limit by default.
+            columns: Columns to keep, besides the mandatory ones; all by default.
             serve: Answer ranges of the spool in the same session, for :func:`connect`.
 
         Raises:
-            SpoolLocked: Somebody else writes it.
+            SpoolLocked: Another writer has the spool open.
             SpoolMismatch: There is a spool with other columns or shards.
         """
         keys = [keyexprs] if isinstance(keyexprs, str) else list(keyexprs)
@@ -256,12 +256,12 @@ class Spooler(Keeper):
     def _end(self) -> None:
         subscribers, self._subscribers = self._subscribers, []
         for subscriber in subscribers:
-            # What waits in its queue stays there for who takes it.
+            # Queued samples stay there for the writer to take.
             subscriber.__exit__(None, None, None)
 
     def _leave(self) -> None:
         self._end()
-        # What is written last can still be read here by those who had asked.
+        # The rows written last can still be read here for queries already received.
         server, self._server = self._server, None
         if server is not None:
             server.close()

@@ -59,7 +59,7 @@ class Spool:
 
     @property
     def table(self) -> str:
-        """What its rows are: ``samples``, ``zre`` or ``zre.log``."""
+        """Kind of the rows: ``samples``, ``zre`` or ``zre.log``."""
         return self._view.table
 
     @property
