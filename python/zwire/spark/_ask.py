@@ -32,7 +32,7 @@ class ReplyRow(NamedTuple):
     payload: bytes | None
     """Its value, or the bytes of an error reply."""
     encoding: str | None
-    """What the payload is."""
+    """The format of the payload."""
     timestamp: datetime | None
     """Time of the sample, in UTC."""
     replier: str | None
@@ -176,10 +176,10 @@ def _all_rows(answers: Handler[Reply] | str, timeout: float) -> Iterator[ReplyRo
 
 
 def _is_timeout(reply: Reply) -> bool:
-    """Whether it stands for the replies that did not come in time.
+    """Whether the reply stands for the replies that did not come in time.
 
-    Session and hub both wait for them; whoever is first puts one error in their place. A queryable that uses
-    the same word has a number of its own, which nodes have not.
+    Session and hub both wait for replies; the first to time out sends one error in their place. A queryable
+    that uses the same text has an entity number of its own, which nodes have not.
     """
     error, replier = reply.err, reply.replier_id
     return error is not None and bytes(error.payload) == b"Timeout" and (replier is None or replier.eid == 0)

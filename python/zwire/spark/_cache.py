@@ -1,7 +1,7 @@
-"""What a worker process opens once and several tasks use: kept by its configuration, closed when it rests.
+"""Sessions and nodes of a worker process, shared by its tasks, one for each configuration; closed when idle.
 
 A Spark worker is a process that runs one task after the other. Spark ends idle workers after about 60 seconds
-without giving them a chance to say anything, so what nobody has used for a while is closed before that.
+without notice, so an entry that was unused for a while is closed before that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Entry(ABC):
 
     @abstractmethod
     def in_use(self) -> bool:
-        """Whether somebody uses it."""
+        """Whether a task uses the entry."""
 
     @abstractmethod
     def is_over(self) -> bool:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["REMEMBERED", "KeyFilter", "unique"]
 
 REMEMBERED = 65_536
-"""Keys whose answer is kept; one who makes up keys without end costs time, not memory."""
+"""Most keys with a cached answer; a stream of ever new keys costs time, not memory."""
 
 
 def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
-    """Give the different texts of a column, and for each row the index of its own (null: null)."""
+    """Return the distinct texts of a column, and for each row the index of its text (null: null)."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):

@@ -1,8 +1,8 @@
-"""One ZRE node for each worker process and configuration.
+"""Shared ZRE nodes: one for each worker process and configuration.
 
-As sessions of Zenoh are (:mod:`zwire.spark._sessions`), nodes are started at their first use in a worker,
-after the fork, and used again by later tasks: each start is an ENTER, and each stop an EXIT, at every peer.
-One that no task has used for a while says goodbye, since Spark ends idle workers without a word.
+Like sessions (:mod:`zwire.spark._sessions`), nodes are started at their first use in a worker, after the
+fork, and used again by later tasks: each start is an ENTER, and each stop an EXIT, at every peer. A node
+unused for a while is stopped with a goodbye, since Spark ends idle workers without notice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def node_settings(config: IntoNodeConfig) -> str:
         raise ConfigError("uuid: each worker is a node of its own, and no two may have one UUID", path="uuid")
     if callable(made.allow):
         raise ConfigError("allow: a function cannot go to workers; give keys", path="allow")
-    # Nobody takes the events of a worker's node, and a full queue must not stop it.
+    # No task takes the events of a worker's node, and a full queue must not stop it.
     made = dataclasses.replace(made, on_overflow="drop_oldest")
     secret = made.secret_key
     named = secret is not None and is_reference(secret)

@@ -20,13 +20,13 @@ SECRETS = (
     "transport/link/tls/connect_private_key_base64",
     "transport/link/tls/listen_private_key_base64",
 )
-"""Keys whose values are secrets; of an endpoint those that end like the last two."""
+"""Keys with secret values; in an endpoint, parameters that end like the last two."""
 
 _HOW = "give env:NAME or file:/path, which is read where it is needed"
 
 
 def is_reference(value: str) -> bool:
-    """Whether a text says where a secret is, and not what it is."""
+    """Whether a text refers to a secret, rather than being it."""
     return value.startswith(("env:", "file:"))
 
 

@@ -31,7 +31,7 @@ _log = logging.getLogger("zwire.spark")
 
 
 class PutSummary(NamedTuple):
-    """What became of the rows of a partition: a row of ``schema.SUMMARY``."""
+    """The result for the rows of a partition: a row of ``schema.SUMMARY``."""
 
     rows: int
     """Handed to the network."""
@@ -222,7 +222,7 @@ class Sender:
         if self.options.confirm == "hub" and self.rows:
             self._confirm()
         stats = self.session.stats()
-        # One that has just ended is perhaps not counted yet, and a flush has nobody to wait for then.
+        # A link that has just ended may not be counted yet, and a flush has no neighbour to wait for then.
         if _links(stats) != self.links or not self.session.info.transports():
             raise LinkClosed(
                 f"the link was lost while {self.rows} rows were sent, and some of them with it; "

@@ -1,8 +1,8 @@
-"""One session for each worker process and configuration.
+"""Shared sessions: one for each worker process and configuration.
 
-What a session costs (a connection, a handshake, threads) is paid at its first use in a worker, after the
-fork, and not again for each task. One that nobody has used for a while (``zwire/idle_close_ms``, 30 s) is
-closed, politely.
+The cost of a session (a connection, a handshake, threads) is paid at its first use in a worker, after the
+fork, and not again for each task. A session unused for a while (``zwire/idle_close_ms``, 30 s) is closed with
+a close message.
 """
 
 from __future__ import annotations

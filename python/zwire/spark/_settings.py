@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def settings(config: IntoConfig) -> str:
-    """Give a configuration as canonical JSON.
+    """Return a configuration as canonical JSON.
 
     A text that starts with ``{`` is JSON5, any other one an endpoint. A session of a Spark task is a client
-    unless it is told to be a router: hundreds of workers that listen and look for each other help nobody.
+    unless it is configured as a router: hundreds of workers that listen and search for each other only add
+    load.
     """
     from zwire.zenoh import Config
 

@@ -27,14 +27,14 @@ _log = logging.getLogger("zwire.spark")
 
 
 class Told(NamedTuple):
-    """A row: for whom it is (a group, or the UUID of a peer), and its content."""
+    """A row: its destination (a group, or the UUID of a peer), and its content."""
 
     to: str | None
     content: Content | None
 
 
 class ToldSummary(NamedTuple):
-    """What became of the rows of a partition: a row of ``schema.TOLD``."""
+    """The result for the rows of a partition: a row of ``schema.TOLD``."""
 
     rows: int
     """Taken by the queue of at least one peer."""
@@ -45,11 +45,11 @@ class ToldSummary(NamedTuple):
     full: int
     """Copies for which a peer had too many messages waiting."""
     not_responding: int
-    """Copies for a peer whose connection had failed."""
+    """Copies for a peer with a failed connection."""
     refused: int
     """Copies of several frames for a peer that takes one."""
     skipped: int
-    """Rows that nobody got: no peer, or no content."""
+    """Rows without a destination or without content."""
     seconds: float
     """From the first row to the last."""
 
@@ -232,7 +232,7 @@ def told(row: Any, name: str) -> Told:  # noqa: ANN401 - what partitions hold
 
 
 def told_rows(batches: Iterable[pa.RecordBatch], to: str | None) -> Iterator[Told]:
-    """Give the rows of record batches: ``content``, and for whom it is where the column ``to`` says that."""
+    """Yield the rows of record batches: ``content``, and the destination from the column ``to``, if named."""
     for batch in batches:
         whom = batch.column(to).to_pylist() if to else [None] * batch.num_rows
         yield from map(Told, whom, batch.column("content").to_pylist())

@@ -192,7 +192,7 @@ class _Decode:
     columns: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark converts each column that it gets, also one that nobody asks for.
+        # Spark converts each column that it gets, so pass only those asked for.
         return (batch.select(self.columns) for batch in read(self.options, self._captures(batches)))
 
     def _captures(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Capture]:
@@ -252,15 +252,15 @@ def decode(
     2 GiB. Rows are in the order of each file. One file is decoded by one task, since a session is understood
     only from its beginning.
 
-    With ``frames`` a row is no capture but bare bytes of Zenoh, as :func:`zwire.capture.decode_frames` takes
-    them. What two ends say to each other has to be in one partition and in its order, such as after
+    With ``frames`` a row is not a capture but bare bytes of Zenoh, as :func:`zwire.capture.decode_frames`
+    takes them. The two directions of a connection have to be in one partition and in order, such as after
     ``df.repartition("session").sortWithinPartitions("ts")``.
 
     Args:
         df: Captures (pcap or pcapng, each also in gzip), one in a row; or frames.
-        column: Column with the path, or with the content; of a content the column ``path`` beside it, if
-            there is one, names it in ``file``. Of frames the bytes; who sent them, to whom and when is in the
-            columns ``src``, ``dst`` (strings) and ``ts`` (timestamp), those that are there.
+        column: Column with the path, or with the content; for content, an optional column ``path`` gives the
+            name in ``file``. For frames, the bytes; sender, receiver and time are in the optional columns
+            ``src``, ``dst`` (strings) and ``ts`` (timestamp).
         columns: Those of ``schema.DECODE`` that are wanted, by default all. Spark would convert what a later
             ``select`` throws away.
         **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``keys``: secret CURVE keys, see

@@ -31,7 +31,7 @@ class Batch:
     """A record batch that pickles as one buffer.
 
     Rows of an RDD are pickled one by one, which is what makes them slow. A partition of batches costs a
-    fraction of it: an RDD of these is for those who want ``mapPartitions`` and speed.
+    fraction of it: use an RDD of batches with ``mapPartitions`` where speed matters.
     """
 
     __slots__ = ("_batch",)
@@ -89,8 +89,8 @@ def batches(rdd: RDD[Any], columns: RowSchema = schema.PUT, *, rows: int = ROWS)
     """Turn an RDD of rows into one of batches, for ``put_partition`` and for functions of your own.
 
     Args:
-        rdd: Rows as tuples, whose columns are the first ones of the schema, or as dicts.
-        columns: What the rows hold; by default what ``put`` takes.
+        rdd: Rows as tuples with the first columns of the schema, or as dicts.
+        columns: The schema of the rows; by default that of ``put``.
         rows: Most rows of a batch.
     """
     if rows < 1:

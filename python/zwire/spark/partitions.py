@@ -104,13 +104,13 @@ def _question(asked: Asked) -> Question:
 
 
 def get_partition(config: IntoConfig, **options: Unpack[GetKeywords]) -> _GetPartition:
-    """Ask the selectors of a partition, and give a :class:`ReplyRow` for each reply.
+    """Query the selectors of a partition, and yield a :class:`ReplyRow` for each reply.
 
-    Elements are selectors, or tuples ``(selector, payload)``. Replies come in the order of the selectors; one
-    that nobody answers gives no row. A task that is started again asks again.
+    Elements are selectors, or tuples ``(selector, payload)``. Replies come in the order of the selectors; a
+    selector without a reply gives no row. A task that is started again queries again.
 
     Args:
-        config: Where to ask, see :func:`zwire.spark.session`.
+        config: The session, see :func:`zwire.spark.session`.
         **options: See :func:`zwire.spark.get`.
     """
     return _GetPartition(get_options(config, **options))

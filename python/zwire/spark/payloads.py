@@ -70,7 +70,7 @@ def decode_payload(
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
-    # Here and below: most who use the rest of this package do not need what payloads do.
+    # Imported here and below: most users of the package do not decode payloads and need not load this.
     from zwire.spark._payloads._apply import Spec, Unpack, reader_of
 
     for name, given, allowed in (("format", format, _FORMATS), ("errors", errors, ("rows", "raise"))):

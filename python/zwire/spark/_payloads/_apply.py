@@ -34,7 +34,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Spec:
-    """What payloads are and become; it goes to the workers, so everything in it pickles."""
+    """Format and schema of payloads; sent to the workers, so all of its fields pickle."""
 
     schema: StructType
     format: str
@@ -149,7 +149,7 @@ class _Readers:
 
 
 class _Batch:
-    """One batch on its way out: values in lists, tables between them."""
+    """A batch being built: values in lists, with tables between them."""
 
     def __init__(self, spec: Spec, readers: _Readers, batch: pa.RecordBatch) -> None:
         import pyarrow as pa

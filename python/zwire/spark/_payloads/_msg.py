@@ -43,7 +43,7 @@ _COLUMNS = {
     "f": "float",
     "d": "double",
 }
-"""What holds all their values; of 64 bits without a sign it is the pattern of the bits."""
+"""Spark types that hold all values; an unsigned 64-bit number becomes its bit pattern."""
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def _map(key_step: Step, step: Step) -> Step:
 
 
 def _key(kind: DataType, wire: Wire) -> Step:
-    """Give what makes keys; a format whose keys are texts has numbers in them."""
+    """Return the step that reads keys; in a format with text keys, numbers are parsed from the texts."""
     name = type(kind).__name__
     step = _step(kind, wire)
     if not wire.text_keys or name not in _WHOLE:

@@ -1,13 +1,12 @@
-"""What is known of rows that were sent, from those who should have them.
+"""Confirmation of sent rows, by the next hop or by receivers.
 
 ===========  =============================================================================================
 ``ack``      ends when
 ===========  =============================================================================================
 ``none``     the queue of the session has taken the rows
-``link``     the next hop has handled them: it has answered a question that went behind them
-``barrier``  that, and the counters of the next hop say that it has lost nothing meanwhile; or, with
-             ``receipts``, receivers say that they have got each of the rows
-===========  =============================================================================================
+``link``     the next hop has handled them: it has answered a query that was sent behind them
+``barrier``  the same, and the counters of the next hop show that it has lost nothing meanwhile; or, with
+             ``receipts``, receivers confirm each of the rows
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ LOSSES = (
     "node.future_dropped",
     "node.ignored",
 )
-"""Counters of a hop that rise where a row is lost in it: one that was dropped, or those that waited for a
-subscriber whom the hop has given up."""
+"""Counters of a hop that rise where a row is lost in it: a dropped row, or rows queued for a subscriber that
+the hop has given up."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
-"""Seconds between two questions: what was sent arrives within milliseconds, or somebody is slow."""
+"""Seconds between two queries: rows arrive within milliseconds unless a hop or a receiver is slow."""
 
 
 class Hop:
@@ -53,11 +52,11 @@ class Hop:
     def check(self, rows: int, dropped: int = 0) -> None:
         """Fail if a hop has lost something since the beginning; after all rows were handled.
 
-        ``dropped`` of the rows did not get into the queue of the link. It is not known whose messages were
-        lost, so those of others fail the task as well.
+        ``dropped`` of the rows did not get into the queue of the link. The counters do not tell the publisher
+        of lost messages, so losses of other publishers fail the task as well.
 
         Raises:
-            Undelivered: It has, or has not even seen all rows.
+            Undelivered: The hop has lost messages, or has not even seen all rows.
         """
         after = self._counters()
         for zid, before in self.before.items():

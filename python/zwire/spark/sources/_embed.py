@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zwire.spark")
 
 EMBED = (Option("keyexprs", "keyexpr", "keys", "subscribe"),)
-"""What makes a stream receive by itself."""
+"""Options that make a stream subscribe by itself."""
 
 _READY, _LOCK, _CLOSE = 5.0, 15.0, 10.0
 """Seconds: until neighbours know what is subscribed; for which the query before may still be closing; and

@@ -1,4 +1,4 @@
-"""How a query follows spools: from which offsets on, how far at once, and who is told."""
+"""Position of a query in its spools: first offsets, limits of a batch, and reports of progress."""
 
 from __future__ import annotations
 

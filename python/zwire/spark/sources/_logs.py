@@ -1,8 +1,8 @@
-"""What is read of spools: the rows of their shards, or what their logs of gaps say.
+"""Readers of spools: the rows of their shards, or of their logs of gaps.
 
-Nothing here is pickled but the names of folders, and of spools behind range servers. A folder is looked at
-where it is used, so it has to be there under the same path: on the driver, and where the tasks run. A range
-server is asked in the session that the process has for a configuration.
+Only names of folders, and of spools behind range servers, are pickled. A folder is opened where it is used,
+so it has to exist under the same path: on the driver, and where the tasks run. A range server is queried in
+the session that the process has for a configuration.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zwire.spark")
 
 REMOTE = "zwire:"
-"""What begins like this is the id of a spool behind a range server."""
+"""Prefix of the ids of spools behind a range server."""
 
 SPOOL = "spool"
 """The column with the id of the spool; all others are in the spool itself."""
@@ -107,7 +107,7 @@ class Log:
         try:
             return self.view.received(shard, offset)
         except SpoolError as error:
-            # Whoever reads that row will say so; this is only to tell how old it is.
+            # Reading that row will raise the error; the time is only needed to tell how old the row is.
             _log.debug("shard %d, offset %d: %s", shard, offset, error)
         return None
 
@@ -154,7 +154,7 @@ class Span(NamedTuple):
 
 
 class Part(InputPartition):
-    """What one task reads, in this order."""
+    """The ranges that one task reads, in this order."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         super().__init__(spans)
@@ -230,7 +230,7 @@ def _rows(start: Offsets, end: Offsets) -> int:
 
 
 def _shares(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
-    """Give each its part of a limit, by its backlog; whoever comes first has what rounding leaves."""
+    """Split a limit among the logs by their backlogs; the rest left by rounding goes to the first ones."""
     total = sum(backlogs.values())
     if total <= limit:
         return dict(backlogs)

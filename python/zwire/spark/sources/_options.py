@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _ZENOH = "zenoh."
-"""What begins like this is a key of the session's configuration."""
+"""Prefix of options that are keys of the session's configuration."""
 
 _BY_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""What Spark passes on with the options of a source, though it is not for the source."""
+"""Options of Spark itself, passed on with the options of a source."""
 
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -67,7 +67,7 @@ class Option:
 
 
 SESSION = (Option("endpoints", "endpoint"), Option("config"))
-"""What every source takes that opens sessions; beside these everything below ``zenoh.``."""
+"""Options of every source that opens sessions; keys below ``zenoh.`` are allowed as well."""
 
 
 class Options:
@@ -120,7 +120,7 @@ class Options:
         return sorted(set(self._names.values()))
 
     def __repr__(self) -> str:
-        # Values may hold what is nobody's business.
+        # Values may be secret.
         return f"<Options of {self.source}: {', '.join(sorted([*self._values, *self._zenoh]))}>"
 
     def __contains__(self, name: str) -> bool:

@@ -70,7 +70,7 @@ class SinkOptions:
 
     put: PutOptions
     counted: bool
-    """``ack=barrier``: somebody else has to say that nothing was lost."""
+    """``ack=barrier``: a hop or receivers have to confirm that nothing was lost."""
     receipts: str | None
     receivers: int
     marked: bool
@@ -83,7 +83,7 @@ class SinkOptions:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What became of the rows of a partition."""
+    """The result for the rows of a partition."""
 
     query: UUID
     batch: int

@@ -42,7 +42,7 @@ READ = (
     Option("maxPartitions"),
     *SESSION,
 )
-"""What batches and streams take."""
+"""Options of both batches and streams."""
 
 BATCH = (*READ, Option("endingOffsets"), Option("endingTimestamp"), Option("pushdown"))
 
@@ -216,10 +216,10 @@ class SpoolReader(DataSourceReader):
         self.filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
-        """Spread what is there now."""
+        """Plan partitions over the rows present now."""
         logs = open_all(self.options, self.reading.table)
         check(self.options, logs, self.reading.columns)
-        # Once: what is deleted from here on is missed by whoever reads it, not by this.
+        # Read the marks once: a later deletion is missed by the tasks that read the rows, not by this check.
         marks = logs.marks()
         start = edges(self.options, "starting", logs, marks, "earliest")
         end = edges(self.options, "ending", logs, marks, "latest")

@@ -1,4 +1,4 @@
-"""What formats have in common that read a table of a spool."""
+"""Base of the formats that read a table of a spool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writers of all formats have in common."""
+"""Parts common to the writers of all formats."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAME = "zre"
 
 _NODE = "zre."
-"""What begins like this is a field of the node's configuration."""
+"""Prefix of options that are fields of the node's configuration."""
 
 KNOWN = (
     Option("group"),
@@ -49,7 +49,7 @@ KNOWN = (
 
 @dataclass
 class Told(WriterCommitMessage):
-    """What became of the rows of a partition."""
+    """The result for the rows of a partition."""
 
     partition: int
     summary: ToldSummary
@@ -68,7 +68,7 @@ def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bo
 def _checked(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> tuple[TellOptions, str | None]:
-    """Check everything, and give the options and the column that says for whom a row is."""
+    """Check everything; return the options and the name of the destination column."""
     node = {name.lower(): given[name] for name in given if name.lower().startswith(_NODE)}
     options = Options(NAME, {name: given[name] for name in given if name.lower() not in node}, KNOWN)
     kinds = {field.name: field.dataType.simpleString() for field in schema}
@@ -132,14 +132,14 @@ def _value(kind: str, text: str) -> Any:  # noqa: ANN401 - whatever a field hold
 
 
 class _Teller:
-    """What the writers share."""
+    """Parts shared by the writers."""
 
     def __init__(self, options: TellOptions, to: str | None) -> None:
         self.options = options
         self.to = to
 
     def tell(self, batches: Iterable[pa.RecordBatch]) -> Told:
-        """Tell the rows of a task. There is nobody in ZRE whom a commit could be told."""
+        """Send the rows of a task. ZRE has no receiver for a commit."""
         refuse_second_copies(NAME, "turn it off")
         return Told(partition(), tell(self.options, told_rows(batches, self.to)))
 
