@@ -35,10 +35,10 @@ class ArrowCodec(Codec):
     """Streams of Arrow IPC, which hold their schema; tables see the payload itself, not a copy.
 
     Args:
-        validate: Look at every offset and text before a table is handed out. Without, a payload that was
-            made to harm can make whoever reads the table look beyond it.
-        max_bytes: Most bytes that compressed batches may become, and most rows. Some kilobytes can be made to
-            become gigabytes.
+        validate: Check every offset and text before a table is handed out. Without it, a forged payload can
+            make a reader of the table access memory outside of it.
+        max_bytes: Limit on the decompressed bytes of batches, and on rows: some kilobytes can expand to
+            gigabytes.
     """
 
     name = "arrow"

@@ -1,4 +1,4 @@
-"""What a codec is."""
+"""The interface of codecs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Codec(ABC):
     name: str
     """For ``codec="json"``."""
     encoding: str
-    """What it writes, without a schema: ``application/json``."""
+    """The encoding that it writes, without a schema: ``application/json``."""
     also: tuple[str, ...] = ()
     """Further encodings that it reads."""
 

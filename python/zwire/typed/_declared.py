@@ -1,4 +1,4 @@
-"""What everything typed has that is declared."""
+"""Bases of the typed entities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Counting", "Declared", "Keyed"]
 
 
 class Keyed:
-    """What is declared on a key expression, in either interface."""
+    """An entity declared on a key expression, in either interface."""
 
     _declared: Any
 
@@ -25,7 +25,7 @@ class Keyed:
 
 
 class Counting(Keyed):
-    """What reads payloads, and counts those that are no values."""
+    """A reader of payloads that counts those that are no values of its model."""
 
     def __init__(self) -> None:
         """Begin to count."""
@@ -44,7 +44,7 @@ class Counting(Keyed):
 
 
 class Declared:
-    """What ends with ``undeclare``, or ``with``."""
+    """An entity ended by ``undeclare`` or ``with``."""
 
     _declared: Any
 

@@ -242,7 +242,7 @@ class MsgpackCodec(_TreeCodec):
 
 
 class ProtobufCodec(Codec):
-    """Messages of protobuf, whose full names are the schemas."""
+    """Messages of protobuf; the full name of a message type is the schema."""
 
     name = "protobuf"
     encoding = "application/protobuf"

@@ -29,7 +29,7 @@ LEFT_OUT: Any = object()
 
 
 class Items(Generic[T]):
-    """What is made of the items of an iterator; it goes on after something that could not be made."""
+    """Values made of the items of an iterator; an item that cannot be converted does not end it."""
 
     def __init__(self, source: Iterator[Any], read: Callable[[Any], T]) -> None:
         """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""
@@ -58,7 +58,7 @@ def first(take: Callable[[float | None], T | None], timeout: float | None) -> T:
 def only_blocking(session: object) -> None:
     """Refuse sessions of event loops, which have functions of their own."""
     if type(session).__module__.startswith("zwire.aio"):
-        raise TypeError("a session of zwire.aio: use zwire.aio.typed, whose functions have the same names")
+        raise TypeError("a session of zwire.aio: use the functions of the same names in zwire.aio.typed")
 
 
 def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback

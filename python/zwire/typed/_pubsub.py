@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Publishing(Keyed, Generic[T]):
-    """What publishes values of one model on one key."""
+    """Base of publishers of values of one model on one key."""
 
     _writer: Writer[T]
 
@@ -58,7 +58,7 @@ class Publishing(Keyed, Generic[T]):
 
     @property
     def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether anybody subscribes."""
+        """Whether a matching subscriber exists."""
         return cast("zenoh.MatchingStatus", self._declared.matching_status)
 
 
@@ -140,7 +140,7 @@ class Message(Generic[T]):
     __slots__ = ("_error", "_value", "sample")
 
     sample: zenoh.Sample
-    """What it came as."""
+    """The sample as received."""
 
     def __init__(self, sample: zenoh.Sample, value: T | None, error: PayloadError | None) -> None:
         """Keep what was made of a sample."""
@@ -179,7 +179,7 @@ class Message(Generic[T]):
 
     @property
     def timestamp(self) -> zenoh.Timestamp | None:
-        """When, if anybody has said so."""
+        """The time stamp of the sample, if it has one."""
         return self.sample.timestamp
 
     def __repr__(self) -> str:
@@ -223,7 +223,7 @@ class Reading(Counting, Generic[T]):
 
 
 class Taking(Reading[T]):
-    """Gives messages to whoever takes them."""
+    """Base of subscribers with messages taken singly."""
 
     def try_recv(self) -> Message[T] | None:
         """Take a message if one is there."""
@@ -260,7 +260,7 @@ class Taking(Reading[T]):
 
 
 class Subscription(Declared, Reading[T]):
-    """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
+    """A declared subscriber that passes values to a callback; made by :func:`subscriber`."""
 
     _declared: AnySubscriber
 
@@ -285,7 +285,7 @@ class Subscription(Declared, Reading[T]):
 
 
 class Subscriber(Subscription[T], Taking[T]):
-    """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
+    """A declared subscriber that queues values; made by :func:`subscriber`.
 
     Iterating gives messages until it is undeclared or its session closes.
     """
@@ -474,11 +474,11 @@ def subscriber(
         key_expr: What to subscribe to.
         model: The type of the values, as for :func:`publisher`; ``bytes``, ``memoryview`` and ``ZBytes`` are
             payloads themselves, of any encoding.
-        handler: A channel of ``zenoh.handlers``, or who is called with each message.
+        handler: A channel of ``zenoh.handlers``, or a function called with each message.
         codec: What payloads are taken for that do not say what they are (``zenoh/bytes``).
         schema: What to expect instead of the model's own schema; ``"*"`` is any. A payload without one is
             always read.
-        on_error: Who gets messages with an ``error``, instead of ``handler`` or ``recv``, in the same thread.
+        on_error: Gets messages with an ``error``, instead of ``handler`` or ``recv``, in the same thread.
         registry: Where codecs are looked up, if not in that of the process.
         options: Those of ``Session.declare_subscriber``.
 

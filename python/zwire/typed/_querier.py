@@ -32,7 +32,7 @@ class Reply(Generic[R]):
     __slots__ = ("_error", "_value", "raw")
 
     raw: zenoh.Reply
-    """What it came as."""
+    """The reply as received."""
 
     def __init__(self, raw: zenoh.Reply, reader: Reader[R]) -> None:
         """Read a reply."""
@@ -117,7 +117,7 @@ def question(
 
 
 class Asking(Keyed, Generic[Q, R]):
-    """What asks one key expression with values of one model for values of another."""
+    """Base of queriers: sends values of one model, receives values of another."""
 
     def __init__(self, raw: Any, writer: Writer[Q] | None, reader: Reader[R]) -> None:  # noqa: ANN401
         """Ask through a declared querier, of either interface."""
@@ -127,7 +127,7 @@ class Asking(Keyed, Generic[Q, R]):
 
     @property
     def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether there is anybody to ask."""
+        """Whether a matching queryable exists."""
         return cast("zenoh.MatchingStatus", self._declared.matching_status)
 
     def _question(self, value: Q | None) -> tuple[Buffer | str | None, zenoh.Encoding | None]:
@@ -204,7 +204,7 @@ def querier(
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
 ) -> Querier[Any, R]:
-    """Declare who asks a key expression again and again.
+    """Declare a querier, for repeated queries on a key expression.
 
     Args:
         session: Where.

@@ -1,4 +1,4 @@
-"""Questions that are values, and answers to them."""
+"""Typed queries: values as payloads of queries and replies."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ R = TypeVar("R")
 
 
 class Asked(Generic[Q, R]):
-    """What was asked, with the value."""
+    """A query with its value."""
 
     __slots__ = ("_answering", "_error", "_value", "raw")
 
     raw: Any
-    """What it came as."""
+    """The query as received."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Query(Asked[Q, R]):
     __slots__ = ()
 
     raw: zenoh.Query
-    """What it came as."""
+    """The query as received."""
 
     def reply(
         self, value: R, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
@@ -201,7 +201,7 @@ class Serving(Declared, Answering[Q, R]):
 
 
 class Queryable(Serving[Q, R]):
-    """A declared queryable whose queries wait to be taken; made by :func:`queryable`.
+    """A declared queryable that queues queries; made by :func:`queryable`.
 
     Iterating gives queries until it is undeclared or its session closes.
     """
@@ -298,19 +298,19 @@ def queryable(
     registry: Registry | None = None,
     **options: Unpack[QueryableOptions],
 ) -> Serving[Any, R]:
-    """Declare a queryable that is asked with values and answers with values.
+    """Declare a queryable with values as payloads of queries and replies.
 
-    A query whose payload is no value of ``request`` is counted in ``failed`` and answered with an error that
-    says what is wrong with it.
+    A query with a payload that is no value of ``request`` is counted in ``failed`` and answered with an error
+    that says what is wrong with it.
 
     Args:
         session: Where.
         key_expr: What to answer for.
         reply: The type of the answers, as for :func:`publisher`.
-        handler: A channel of ``zenoh.handlers``, or who is called with each query, which then ends.
-        request: The type of what is asked with; ``None`` looks at no payload.
-        codec: What answers are written by, and payloads taken for that do not say what they are.
-        on_error: Who gets queries with an ``error``, instead of the answer above.
+        handler: A channel of ``zenoh.handlers``, or a function called with each query, which then ends.
+        request: The type of the queries' values; with ``None`` payloads are not read.
+        codec: Writes the answers, and reads payloads without an encoding of their own.
+        on_error: Gets queries with an ``error``; the error reply above is not sent then.
         registry: Where codecs are looked up, if not in that of the process.
         options: Those of ``Session.declare_queryable``.
 

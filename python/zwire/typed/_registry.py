@@ -1,4 +1,4 @@
-"""Which codec is whose."""
+"""The registry of codecs, by encoding."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _built_in() -> Registry:
 
 
 registry: Registry = Registry(_built_in())
-"""What :func:`register` adds to, and everything uses that is given no other."""
+"""The registry of the process: :func:`register` adds to it, and it is the default everywhere."""
 
 
 def register(encoding: Encoding | str, codec: Codec) -> None:

@@ -456,7 +456,7 @@ def _name(tp: Any) -> str:  # noqa: ANN401
 
 
 def _tag(tp: Any, maps: list[Converter]) -> tuple[str, dict[Any, Converter]] | None:  # noqa: ANN401
-    """Find the field whose value tells the members of a union apart."""
+    """Find the field that tells the members of a union apart by its value."""
     if len(maps) < 2:
         return None
     for name in maps[0].tags:
@@ -536,7 +536,7 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
 def convert(read: Callable[..., Any], value: Any, model: Any, **options: Any) -> Any:  # noqa: ANN401
-    """Read by a function of msgspec, whose errors say in words where the problem is."""
+    """Read by a function of msgspec; its errors say where the problem is."""
     import msgspec
 
     try:

@@ -43,10 +43,10 @@ _NAMES = {"NoneType": "null", "str": "text", "dict": "map"}
 
 
 class Misfit(Exception):  # noqa: N818 - it says what happened
-    """A value that does not fit; who knows where it was puts the place in front of ``path``, outwards."""
+    """A value that does not fit; each enclosing level prepends its part of the place to ``path``."""
 
     def __init__(self, problem: str, offset: int | None = None) -> None:
-        """Keep the problem; the byte where it was found, if anybody knows."""
+        """Keep the problem, and the offset of its byte if known."""
         super().__init__(problem)
         self.problem = problem
         self.offset = offset
@@ -63,7 +63,7 @@ class Misfit(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Wire:
-    """What a format has forms of its own for."""
+    """The types for which a format has forms of its own."""
 
     name: str
     native: frozenset[type] = frozenset()
@@ -116,7 +116,7 @@ def wanted(what: str, value: object) -> Misfit:
 
 
 def check_tree(tree: Any, wire: Wire) -> None:  # noqa: ANN401 - any tree
-    """Refuse what is nested too deeply, before anybody recurses into it, and what fits no model."""
+    """Refuse trees nested too deeply, before any recursion, and values that fit no model."""
     plain = _PLAIN | wire.native
     level = [tree]
     for _ in range(MAX_DEPTH + 1):

@@ -1,4 +1,4 @@
-"""Payloads and values: who writes for a model, who reads for one, and what they say when it does not work."""
+"""Payloads and values: writers and readers for a model, and their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANY_SCHEMA = "*"
 
 # Encodings come from peers, and each that is seen is remembered up to here.
 _REMEMBERED = 256
-# What a payload is said to be that nobody has said anything about.
+# The encoding of a payload sent without one.
 _UNTOLD = "zenoh/bytes"
 
 
