@@ -46,16 +46,16 @@ Message: TypeAlias = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublicationQos(Entry):
-    """What publications on some keys use, whatever their publisher says; ``None`` leaves it as it is."""
+    """QoS of publications on some keys, overriding their publisher; ``None`` keeps the publisher's value."""
 
     key_exprs: Sequence[str]
     """Key expressions; the entry applies to keys that one of them includes."""
 
     congestion_control: Congestion | None = None
-    """What happens when a queue is full. Default ``None``."""
+    """The behaviour when a queue is full. Default ``None``."""
 
     priority: Priority | None = None
-    """What goes first. Default ``None``."""
+    """The priority in queues. Default ``None``."""
 
     express: bool | None = None
     """Whether it goes out at once, past the batches. Default ``None``."""
@@ -64,7 +64,7 @@ class PublicationQos(Entry):
     """Which channel it takes. Default ``None``."""
 
     allowed_destination: Literal["any", "session_local", "remote"] | None = None
-    """Whom it may reach. Default ``None``."""
+    """The destinations allowed. Default ``None``."""
 
     def to_json(self) -> dict[str, Json]:
         """Give the entry as ``qos/publication`` wants it."""
@@ -77,7 +77,7 @@ class PublicationQos(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkWeight(Entry):
-    """What the link to another router costs; of what the two ends say the greater counts."""
+    """The cost of the link to another router; of the values of the two ends the greater counts."""
 
     dst_zid: str
     """Id of the other router."""
@@ -88,7 +88,7 @@ class LinkWeight(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessRule(Entry):
-    """What is allowed or denied on some keys."""
+    """A permission or denial on some keys."""
 
     id: str
     """By which policies name it."""
@@ -159,7 +159,7 @@ class Downsampling(Entry):
     """How many messages a second pass."""
 
     rules: Sequence[Rate]
-    """The first whose key intersects that of a message counts; each has one clock for all of its keys."""
+    """Rates by key. The first rule that intersects a message's key applies; all its keys share one clock."""
 
     messages: Sequence[Data] | None = None
     """Kinds of messages. Default ``None``: all four."""
@@ -208,10 +208,10 @@ class Qos(Entry):
     """A quality of service, or what is to be changed of one."""
 
     priority: Priority | None = None
-    """What goes first. Default ``None``."""
+    """The priority in queues. Default ``None``."""
 
     congestion_control: Congestion | None = None
-    """What happens when a queue is full. Default ``None``."""
+    """The behaviour when a queue is full. Default ``None``."""
 
     express: bool | None = None
     """Whether it goes out at once, past the batches. Default ``None``."""
@@ -228,7 +228,7 @@ class NetworkQos(Entry):
     """Kinds of messages."""
 
     overwrite: Qos
-    """What is put in place of what the message has."""
+    """The values that replace those of the message."""
 
     key_exprs: Sequence[str] | None = None
     """The entry is about keys that one of them includes. Default ``None``: any."""

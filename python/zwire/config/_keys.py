@@ -30,12 +30,12 @@ def freeze(config: object, name: str) -> None:
 
 
 class Entry:
-    """What a list of the configuration holds."""
+    """Base of the entries of a list in the configuration."""
 
     __slots__ = ()
 
     def to_json(self) -> dict[str, Json]:
-        """Give the entry as its key wants it; what is ``None`` is left out."""
+        """Return the entry as JSON for its key; fields that are ``None`` are left out."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # each is a dataclass
         return {name: _plain(value) for name, value in values.items() if value is not None}
 

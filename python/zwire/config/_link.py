@@ -1,4 +1,4 @@
-"""What is offered on links."""
+"""The settings of links."""
 
 # ruff: noqa: RUF009 - `key` only adds metadata, and a frozen default may be shared.
 
@@ -57,7 +57,7 @@ class Congestion:
 
     wait_before_close_us: int = key("block/wait_before_close", 5000000)
     """A blocking message, before the link counts as stuck. Microseconds, 0 to 3600000000; default 5000000.
-    Short ends links whose reader only pauses."""
+    A low value ends links to readers that only pause."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,8 +79,8 @@ class Tls:
     """
 
     root_ca_certificate: str | None = key("root_ca_certificate", None)
-    """File with the authorities that are trusted; no others are. Default ``None``. Whoever connects needs
-    it, and who listens with ``enable_mtls``."""
+    """File with the trusted authorities; no others are trusted. Default ``None``. Required for outgoing
+    links, and for listeners with ``enable_mtls``."""
 
     root_ca_certificate_base64: str | None = key("root_ca_certificate_base64", None)
     """The same without a file, as base64. Default ``None``."""
@@ -98,7 +98,7 @@ class Tls:
     """The same without a file, as base64. Default ``None``. It is not shown."""
 
     enable_mtls: bool = key("enable_mtls", default=False)
-    """Whether those who connect show a certificate, too. Default false. It takes TLS 1.3."""
+    """Whether connecting nodes must show a certificate, too. Default false. Needs TLS 1.3."""
 
     connect_certificate: str | None = key("connect_certificate", None)
     """File with the certificate that an outgoing link shows with ``enable_mtls``. Default ``None``."""
@@ -107,24 +107,24 @@ class Tls:
     """The same without a file, as base64. Default ``None``."""
 
     connect_private_key: str | None = key("connect_private_key", None)
-    """File with the key of it. Default ``None``."""
+    """File with the key of ``connect_certificate``. Default ``None``."""
 
     connect_private_key_base64: str | None = key("connect_private_key_base64", None, shown=False)
     """The same without a file, as base64. Default ``None``. It is not shown."""
 
     verify_name_on_connect: bool = key("verify_name_on_connect", default=True)
-    """Whether the name in a listener's certificate must be the host of the endpoint. Default true. Without
-    it, whoever has a certificate of the same authority can stand in for the listener."""
+    """Whether the name in a listener's certificate must be the host of the endpoint. Default true. If false,
+    any holder of a certificate of the same authority can impersonate the listener."""
 
     close_link_on_expiration: bool = key("close_link_on_expiration", default=False)
     """Whether a link ends when the certificate of the other side does. Default false."""
 
     so_sndbuf: int | None = key("so_sndbuf", None)
-    """``SO_SNDBUF`` of TLS links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_SNDBUF`` of TLS links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system."""
 
     so_rcvbuf: int | None = key("so_rcvbuf", None)
-    """``SO_RCVBUF`` of TLS links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_RCVBUF`` of TLS links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system."""
 
 
@@ -133,8 +133,8 @@ class Multicast:
     """Groups of nodes that send by UDP multicast. All members of a group need the same."""
 
     join_interval_ms: int = key("join_interval", 2500)
-    """Pause between the messages that say who is there. Milliseconds, 1 to 4294967295; default 2500. Short
-    finds members early, and costs all of them traffic."""
+    """Pause between JOIN messages, which announce a member. Milliseconds, 1 to 4294967295; default 2500. A
+    low value finds members early, and costs all of them traffic."""
 
     max_sessions: int = key("max_sessions", 1000)
     """Members that are listened to. Sessions, 1 to 1048576; default 1000. Further ones are not heard."""
@@ -145,7 +145,7 @@ class Multicast:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """What is offered on links."""
+    """The settings of links."""
 
     qos: bool = key("unicast/qos/enabled", default=True)
     """Whether priorities are offered. Default true. Without them a bulk transfer delays everything behind
@@ -169,11 +169,11 @@ class Link:
     error."""
 
     so_sndbuf: int | None = key("link/tcp/so_sndbuf", None)
-    """``SO_SNDBUF`` of TCP links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_SNDBUF`` of TCP links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system, which adapts it."""
 
     so_rcvbuf: int | None = key("link/tcp/so_rcvbuf", None)
-    """``SO_RCVBUF`` of TCP links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_RCVBUF`` of TCP links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system, which adapts it."""
 
     queue_sizes: QueueSizes = key("link/tx/queue/size", QueueSizes())

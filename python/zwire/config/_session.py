@@ -1,4 +1,4 @@
-"""What a session is told."""
+"""The settings of a session."""
 
 # ruff: noqa: RUF009 - `key` only adds metadata, and a frozen default may be shared.
 
@@ -104,7 +104,7 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What a session may use."""
+    """Resource limits of a session."""
 
     batch_size: int = key("transport/link/tx/batch_size", 65535)
     """Largest batch on a link. Bytes, 64 to 65535; default 65535. The smaller of both sides counts; small
@@ -202,7 +202,7 @@ class Scouting:
     """How many networks a question crosses. 1 to 255; default 1, which stays in the local one."""
 
     listen: bool = key("multicast/listen", default=True)
-    """Whether those who look for nodes are answered. Default true."""
+    """Whether to answer scouting nodes. Default true."""
 
     autoconnect: Sequence[Role] | None = key("multicast/autoconnect", None)
     """Roles that are connected to when found. Default ``None``: none for a router, all for others."""
@@ -233,19 +233,19 @@ class Scouting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opening:
-    """What opening a peer or router waits for, within ``Scouting.delay_ms``."""
+    """Conditions for the end of opening a peer or router, within ``Scouting.delay_ms``."""
 
     connect_scouted: bool = key("connect_scouted", default=True)
     """Connections to nodes that were found. Default true. Those to configured endpoints are always waited
     for."""
 
     declares: bool = key("declares", default=True)
-    """What the nodes that are connected declare. Default true. Otherwise the connection is enough."""
+    """Declarations of the connected nodes. Default true. Otherwise the connection is enough."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """User and password, of this node and of those who connect to it."""
+    """User and password, of this node and of the nodes that connect to it."""
 
     user: str | None = key("user", None)
     """Name that this node gives when it connects. Default ``None``. With one it connects only to nodes that
@@ -255,24 +255,24 @@ class Credentials:
     """Password of ``user``. Default ``None``. It never crosses the wire; it does get pickled."""
 
     dictionary_file: str | None = key("dictionary_file", None)
-    """File with lines ``user:password``. Default ``None``. With one, who connects must be in it."""
+    """File with lines ``user:password``. Default ``None``. If set, a connecting node must be listed in it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessControl:
-    """Who may say what; of rules, subjects and policies none may be missing where it is enabled."""
+    """Permissions for messages by link; if enabled, none of rules, subjects and policies may be missing."""
 
     enabled: bool = key("enabled", default=False)
     """Whether the rules count. Default false."""
 
     default_permission: Literal["allow", "deny"] = key("default_permission", "deny")
-    """What happens to messages that no rule is about. Default deny."""
+    """The decision on messages without a matching rule. Default deny."""
 
     rules: Sequence[AccessRule] | None = key("rules", None)
-    """What is allowed or denied. Default ``None``."""
+    """Permissions and denials. Default ``None``."""
 
     subjects: Sequence[AccessSubject] | None = key("subjects", None)
-    """Links, by who is at their other end. Default ``None``."""
+    """Sets of links, by the node at the other end. Default ``None``."""
 
     policies: Sequence[AccessPolicy] | None = key("policies", None)
     """Which rules count for which subjects. Default ``None``."""
@@ -284,7 +284,7 @@ class AccessControl:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionConfig:
-    """Everything that a session is told."""
+    """The settings of a session."""
 
     mode: Literal["router", "peer", "client"] = key("mode", "peer")
     """Role of the node. Default peer. A client has one router that does everything for it; a router
@@ -315,19 +315,19 @@ class SessionConfig:
     """How long things may take."""
 
     limits: Limits = key("", Limits())
-    """What the session may use."""
+    """Resource limits of the session."""
 
     handler: Handler = key("", Handler())
     """The queue of a subscriber that brings none."""
 
     link: Link = key("transport", Link())
-    """What is offered on links."""
+    """The settings of links."""
 
     timestamping: Timestamping = key("timestamping", Timestamping())
     """Time stamps of publications."""
 
     opening: Opening = key("open/return_conditions", Opening())
-    """What opening waits for."""
+    """Conditions for the end of opening."""
 
     admin_space: AdminSpace = key("adminspace", AdminSpace())
     """Answers about the node itself."""
@@ -345,7 +345,7 @@ class SessionConfig:
     """Overrides by key; the first entry that includes the key counts. Default none."""
 
     access_control: AccessControl = key("access_control", AccessControl())
-    """Who may say what on a link."""
+    """Permissions for messages by link."""
 
     downsampling: Sequence[Downsampling] = key("downsampling", ())
     """How many messages a second pass a link. Default: as many as come."""
@@ -372,8 +372,8 @@ class SessionConfig:
     Beyond it is from too far in the future, see :class:`Timestamping`."""
 
     idle_close_ms: int = key("zwire/idle_close_ms", 30000)
-    """When a session that Spark tasks share closes for want of use. Milliseconds, 0 to 4294967295; default
-    30000, 0 means never. Spark ends an idle worker after 60 s without a word to anybody."""
+    """Time after which an unused session shared by Spark tasks closes. Milliseconds, 0 to 4294967295; default
+    30000, 0 means never. Spark ends an idle worker after 60 s without notice."""
 
     def __post_init__(self) -> None:
         lists = ("publication_qos", "downsampling", "network_qos", "low_pass_filter", "transport_weights")
