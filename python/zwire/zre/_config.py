@@ -1,4 +1,4 @@
-"""What a node is told before it starts."""
+"""The settings of a node."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["Config"]
 class Config:
     """The configuration of a :class:`~zwire.zre.Node`. Times are in seconds.
 
-    Values are checked when a node is made of it; what cannot be used raises
-    :class:`~zwire.errors.ConfigError`, whose ``path`` names the field.
+    Values are checked when a node is made of it; an invalid one raises :class:`~zwire.errors.ConfigError`
+    with the name of the field as ``path``.
     """
 
     name: str | None = None
-    """What peers call it; by default the first six digits of its UUID. Peers before 36/ZRE are not told."""
+    """Name announced to peers; default: the first six digits of the UUID. Peers before 36/ZRE get no name."""
 
     uuid: str | uuids.UUID | None = None
-    """Who it is: 32 hexadecimal digits, the first two not 00. By default a new one for each node, which is
-    what peers expect of one that starts again."""
+    """UUID of the node: 32 hexadecimal digits, the first two not 00. By default each node gets a new one, as
+    peers expect of a node that restarts."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
-    """What peers are told in HELLO. By convention names begin with ``X-``."""
+    """Headers announced to peers in HELLO. By convention names begin with ``X-``."""
 
     generations: str | Sequence[str] = ("36",)
-    """What it speaks: ``20`` (20/ZRE), ``zyre1`` (zyre 1.0.0), ``36`` (36/ZRE: today's zyre, pyre) and ``43``
-    (message version 3 of 43/ZRE, which kills pyre). With several each peer is spoken to in its own."""
+    """Protocol versions: ``20`` (20/ZRE), ``zyre1`` (zyre 1.0.0), ``36`` (36/ZRE: today's zyre, pyre) and
+    ``43`` (message version 3 of 43/ZRE, which kills pyre). With several, each peer gets its own version."""
 
     interfaces: str | Sequence[str] | None = None
     """Where it is found: names (``eth0``), patterns (``en*``), addresses, networks (``10.0.0.0/8``); with a
@@ -93,10 +93,10 @@ class Config:
     """The other half; it follows from ``secret_key`` and is only compared."""
 
     allow: Iterable[str] | Callable[[str], bool] | None = None
-    """Whose keys may come in: Z85 texts, or who judges one. By default everybody who has one."""
+    """Keys of the peers allowed: Z85 texts, or a function that judges a key. By default every key."""
 
     contest: str | Sequence[str] = ()
-    """Groups that it joins and whose leadership it contests."""
+    """Groups to join and to contest the leadership of."""
 
     collector: str | None = None
     """``tcp://host:port`` of a :class:`~zwire.zre.LogCollector`, announced to peers as ``X-ZRELOG``."""
@@ -113,10 +113,10 @@ class Config:
     65534."""
 
     high_water_mark: int = 3000
-    """Most messages that wait for one peer."""
+    """Most messages queued for one peer."""
 
     high_water_bytes: int = 64 << 20
-    """Most bytes that wait for one peer."""
+    """Most bytes queued for one peer."""
 
     heartbeat: float | None = 5.0
     """How often connections are tried by a PING of ZMTP; ``None``: never. One that is dead is closed when its
@@ -129,7 +129,7 @@ class Config:
     """Most peers."""
 
     max_unanswered: int = 4096
-    """Most peers that beacon and say nothing; anybody can make them up."""
+    """Most peers that beacon and never answer; a forged beacon is enough to add one."""
 
     queue: int = 65536
     """Most events that wait for the program."""

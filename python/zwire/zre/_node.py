@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     class ArrowArray(Protocol):
-        """What offers the Arrow C interface."""
+        """An object that offers the Arrow C interface."""
 
         def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
             """Hand over a schema and an array."""
@@ -28,7 +28,7 @@ __all__ = ["Node", "Sent"]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a batch: its messages, and how many copies of them had which outcome."""
+    """The result of a batch: its number of messages, and the number of copies with each outcome."""
 
     messages: int
     """Messages of the batch."""
@@ -39,7 +39,7 @@ class Sent:
     not_responding: int
     """Copies for peers without a connection."""
     refused: int
-    """Copies for peers whose generation has one frame per message."""
+    """Copies for peers that speak a version with one frame per message."""
 
 
 class Node(ZreNode):
@@ -50,9 +50,9 @@ class Node(ZreNode):
     that has stopped is replaced by another one.
 
     Args:
-        name: What peers call it.
+        name: The name announced to peers.
         config: A :class:`Config`, or a mapping of its fields.
-        callback: Who gets the events.
+        callback: Gets the events.
         settings: Fields of :class:`Config`, on top of ``config``.
 
     Raises:
@@ -134,7 +134,7 @@ class Node(ZreNode):
     ) -> Sent:
         """Send many messages to each peer in a group, as fast as the slowest takes them.
 
-        As :meth:`whisper_many`. Whoever joins meanwhile gets what comes after.
+        As :meth:`whisper_many`. A peer that joins meanwhile gets the messages sent after that.
         """
         return Sent(*self._send_many(None, group, contents, patience))
 

@@ -225,7 +225,7 @@ class Pyre:
         if self._node is None or self._stopped:
             return
         self._stopped = True
-        # Whoever stops may be the one who reads: from here on events must not wait for room.
+        # The thread that stops may be the one that reads: from here on events must not wait for room.
         self.inbox.last()
         self._node.stop()
 
@@ -320,7 +320,7 @@ class Pyre:
         """Send a text to all peers in a group."""
         self.shout(group, (format % args if args else format).encode())
 
-    # ---- Who is there ----
+    # ---- Peers and groups ----
 
     def peers(self) -> list[UUID]:
         """UUIDs of the peers."""
@@ -343,7 +343,7 @@ class Pyre:
         return "" if self._node is None else self._node.peer_address(peer.hex) or ""
 
     def peer_header_value(self, peer: UUID, name: str) -> str:
-        """One header of a peer; empty if either is not there."""
+        """Return one header of a peer; empty if the peer or the header is unknown."""
         return "" if self._node is None else self._node.peer_header(peer.hex, name) or ""
 
     def peer_headers(self, peer: UUID) -> dict[str, str]:
@@ -360,7 +360,7 @@ class Pyre:
 
     @staticmethod
     def version() -> tuple[int, int, int]:
-        """The release of zeromq-pyre whose interface this is."""
+        """Return the release of zeromq-pyre with this interface."""
         return (0, 3, 4)
 
 
@@ -392,7 +392,7 @@ class PyreEvent:
             self.msg = rest[1:]
 
     def header(self, name: str) -> str | None:
-        """One header of ENTER."""
+        """Return one header of ENTER."""
         return (self.headers or {}).get(name)
 
     @property
