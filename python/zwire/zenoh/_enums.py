@@ -40,12 +40,12 @@ class _Enum(Enum):
 
 
 class CongestionControl(_Enum):
-    """What happens to a message when its queue is full."""
+    """The behaviour of a message when its queue is full."""
 
     __module__ = "zwire.zenoh"
 
     DROP = 0
-    """It is dropped."""
+    """The message is dropped."""
     BLOCK = 1
     """The sender waits, up to the configured deadline."""
     BLOCK_FIRST = 2
@@ -54,7 +54,7 @@ class CongestionControl(_Enum):
 
 
 class ConsolidationMode(_Enum):
-    """How the replies to a get are thinned out."""
+    """The replies to a get that are delivered."""
 
     __module__ = "zwire.zenoh"
 
@@ -70,7 +70,7 @@ class ConsolidationMode(_Enum):
 
 
 class Locality(_Enum):
-    """Who may be at the other end."""
+    """The sessions at the other end that are allowed."""
 
     __module__ = "zwire.zenoh"
 
@@ -84,7 +84,7 @@ class Locality(_Enum):
 
 
 class Priority(_Enum):
-    """What goes first: the lower the number, the sooner."""
+    """The priority of a message: the lower the number, the sooner it is sent."""
 
     __module__ = "zwire.zenoh"
 
@@ -99,7 +99,7 @@ class Priority(_Enum):
     MIN = BACKGROUND
     MAX = REAL_TIME
     NUM = nonmember(7)
-    """How many there are, a number."""
+    """The number of priorities."""
 
 
 class QueryTarget(_Enum):

@@ -14,7 +14,7 @@ type                                   bytes
 ``tuple``                              the items, of any types
 =====================================  ==================================================
 
-Lengths and numbers of items are LEB128: seven bits a byte, lowest first. Types are not written: who reads
+Lengths and numbers of items are LEB128: seven bits a byte, lowest first. Types are not written: the reader
 has to know them.
 """
 

@@ -75,7 +75,7 @@ class AllocAlignment:
         return self._pow == other._pow if isinstance(other, AllocAlignment) else NotImplemented
 
     def __hash__(self) -> int:
-        """That of the exponent."""
+        """Return the hash of the exponent."""
         return hash(self._pow)
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ AllocAlignment.ALIGN_8_BYTE = AllocAlignment(3)
 
 
 class _Policy:
-    """What to do where memory is short; without memory nothing is."""
+    """A policy for allocation when shared memory is short; without shared memory it has no effect."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -148,7 +148,7 @@ class Defragment(_Policy):
 
 @final
 class GarbageCollect(_Policy):
-    """Where the inner policy fails: collect what nobody holds, then the other one."""
+    """Where the inner policy fails: free unreferenced buffers, then use the other policy."""
 
     def __new__(
         cls,
@@ -199,16 +199,16 @@ class MemoryLayout:
         return (self._size, self._alignment) == (other._size, other._alignment)
 
     def __hash__(self) -> int:
-        """That of both parts."""
+        """Return the hash of size and alignment."""
         return hash((self._size, self._alignment))
 
     def __repr__(self) -> str:
-        """As it is made."""
+        """Return the expression that makes it."""
         return f"MemoryLayout({self._size}, {self._alignment!r})"
 
 
 class _Absent:
-    """What there cannot be without shared memory."""
+    """Base of types that cannot exist without shared memory."""
 
     def __new__(cls) -> Self:
         """Fail."""
