@@ -58,7 +58,7 @@ Column              Holds
 
 Texts of ZRE and ZMTP have no declared character set; one that is not UTF-8 is written with ``\xNN``.
 
-A ZMTP connection is known by its greeting, on any port. One whose greeting is not in the capture is known
+A ZMTP connection is known by its greeting, on any port. If the greeting is not in the capture, it is known
 by messages of ZRE, ZRE/LOG or zgossip and by commands, and a row with ``error`` says that its beginning is
 missing: its messages have no ``peer``. Under CURVE the handshake is decoded and the rest is ``encrypted``,
 unless ``keys`` are given.
@@ -95,11 +95,11 @@ class Frame(NamedTuple):
     """Some bytes of Zenoh, for :func:`decode_frames`; a plain tuple does as well."""
 
     data: Buffer | None
-    """The bytes; None is none at all."""
+    """The bytes; None for an absent value."""
     src: str | None = None
-    """Who sent them: ``ip:port``, or any other name."""
+    """Address of the sender: ``ip:port``, or any other name."""
     dst: str | None = None
-    """To whom."""
+    """Address of the receiver, likewise."""
     ts: datetime | float | None = None
     """When, in seconds since the UNIX epoch; a ``datetime`` without a zone is local time."""
 

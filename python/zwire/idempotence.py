@@ -50,7 +50,7 @@ MAX_RANGES = 65_536
 it. About 600 bytes each, so that a filter stays below 40 MB whatever it is sent."""
 
 MAX_QUERIES = 16_384
-"""Queries whose newest batch is remembered, about 250 bytes each."""
+"""Number of queries for which the newest batch is remembered, about 250 bytes each."""
 
 BATCHES = 100
 """Batches of a query that are told apart row by row. Spark begins a batch when the one before is committed
@@ -81,7 +81,7 @@ class _Query(Protocol):
 
 
 class Identity(NamedTuple):
-    """What a publication is, whichever attempt has sent it."""
+    """The identity of a publication, the same for every attempt to send it."""
 
     query: UUID
     """The job."""
@@ -381,15 +381,15 @@ class Filter:
         return sum(rows - self.received(query, batch, partition, rows) for partition, rows in parts)
 
     def receipts(self, session: _Session[_Q], prefix: str) -> _Q:
-        """Answer sinks that ask what has come; gives the queryable, which answers until it is undeclared.
+        """Answer sinks that ask which rows have arrived; return the queryable, active until undeclared.
 
         A sink with ``ack=barrier`` and ``receipts=<prefix>`` ends a task only when the rows of its partition
-        have passed here. So this is for who subscribes to all keys of the sink and asks this filter about
-        each sample.
+        have passed here. Use it in a program that subscribes to all keys of the sink and asks this filter
+        about each sample.
 
         Args:
             session: Of :mod:`zwire.zenoh` or :mod:`zwire.aio`.
-            prefix: What the sink was told.
+            prefix: The value of the sink's option ``receipts``.
         """
         key = receipt_key(prefix, session.zid())
 

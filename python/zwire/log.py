@@ -1,13 +1,13 @@
-"""What zwire says about itself, through :mod:`logging`.
+"""The log of zwire, through :mod:`logging`.
 
 One logger for each layer: ``zwire.zenoh.link``, ``.session``, ``.routing``, ``.scouting`` and ``.queue``,
 ``zwire.zmtp``, ``zwire.zre``, and ``zwire.log`` for what concerns the log itself. Levels, handlers and
-filters are those of ``logging``; a program that configures nothing hears warnings on standard error, as
-from any library. Who is concerned and why is in the message, and each field an attribute of the record
+filters are those of ``logging``; if the program configures none, warnings go to standard error, as from any
+library. The message names the link or entity and the reason; each field is an attribute of the record
 (``extra``): ``record.peer``, ``record.error``.
 
-What is told in threads of the network is passed on by one daemon thread, ``zwire-log``, which starts with
-the first record that a logger lets pass. Nobody ever waits for a handler but this thread.
+Records from threads of the network are passed on by one daemon thread, ``zwire-log``, which starts with
+the first record that a logger lets pass. No other thread ever waits for a handler.
 
 Opening something imports this module; importing zwire alone does not load ``logging``.
 """
@@ -46,8 +46,8 @@ _loggers = [logging.getLogger(name) for name in LOGGERS]
 def limit(burst: int | None = 10, seconds: float = 10.0) -> None:
     """Set how many records of one place in the source are passed on within some seconds; None for all.
 
-    What is left out is counted, and said at the end of that time by one record, whose attribute
-    ``left_out`` is the number. Lines that ``RUST_LOG`` asks for are not limited.
+    Records above the limit are counted; at the end of that time one record reports the number in its
+    attribute ``left_out``. Lines that ``RUST_LOG`` asks for are not limited.
 
     Raises:
         ValueError: The time is not longer than 0.

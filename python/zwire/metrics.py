@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT_TYPE", "OPENMETRICS_CONTENT_TYPE", "Source", "otel", "prometheus"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""What :func:`prometheus` gives, as a header of HTTP."""
+"""The ``Content-Type`` of :func:`prometheus`."""
 
 OPENMETRICS_CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-"""What :func:`prometheus` gives with ``openmetrics``."""
+"""The ``Content-Type`` of :func:`prometheus` with ``openmetrics``."""
 
 
 class _Session(Protocol):
@@ -48,7 +48,7 @@ class _Node(Protocol):
 
 
 Source: TypeAlias = _Session | _Node
-"""What has numbers: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, or a node of ZRE."""
+"""An object with counters: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, or a ZRE node."""
 
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
 _Samples: TypeAlias = dict[_Labels, int | float]
@@ -81,7 +81,7 @@ _REASONS = {
     "session.dropped": "Messages that went no further, by reason.",
     "links.ended": "Links that are gone, by reason.",
 }
-# Who asks for the rate makes it of the counter.
+# No rates: monitoring systems compute them from the counters.
 _PLACES = {name: _place(name) for name in SESSION if not name.startswith("drops.")}
 
 _LINK = {
@@ -109,7 +109,7 @@ def _queue(what: str) -> dict[str, Stat]:
             "counter", "messages", f"Items that came for a {what}, those that were dropped included."
         ),
         "dropped": Stat("counter", "messages", f"Items that found the queue of a {what} full."),
-        "replaced": Stat("counter", "messages", f"Items of a {what} whose place a newer one took."),
+        "replaced": Stat("counter", "messages", f"Items of a {what} replaced by a newer one."),
         "waiting": Stat("gauge", "messages", f"Items that wait for a {what}."),
         "waiting_bytes": Stat("gauge", "bytes", f"Bytes that wait for a {what}."),
         "stalled": Stat(
@@ -228,7 +228,7 @@ def _escaped(text: str, *, quotes: bool) -> str:
 
 
 class _Look:
-    """What all instruments of one collection show, so that they agree, and nothing is counted twice."""
+    """The snapshot shown by all instruments of one collection, so that they agree and each counts once."""
 
     def __init__(self, sources: Sequence[Source], *, detail: bool) -> None:
         # Weakly: a session closes when its program drops it.
@@ -238,7 +238,7 @@ class _Look:
         self._samples: dict[str, _Samples] = {}
 
     def take(self, name: str) -> _Samples:
-        """Give the numbers of a family; whoever asks a second time gets those of now."""
+        """Return the numbers of a family; a second call for the same family takes a new snapshot."""
         with self._lock:
             if name not in self._samples:
                 alive = [source for ref in self._sources if (source := ref()) is not None]
@@ -259,7 +259,7 @@ def otel(*sources: Source, meter_provider: MeterProvider | None = None, detail: 
 
     Args:
         sources: Sessions, and nodes of ZRE. They are not kept open by it.
-        meter_provider: Whose instruments; without one, those of the program.
+        meter_provider: The provider of the instruments; without one, that of the program.
         detail: With links, lanes, subscribers and queryables, besides the sums.
 
     Raises:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, Unpack
 
     class Options(TypedDict, total=False):
-        """What sockets have in common; see :func:`options` for what each means."""
+        """Options common to all sockets; see :func:`options` for their meaning."""
 
         high_water_mark: int | tuple[int, int]
         high_water_bytes: int | tuple[int, int]
@@ -80,17 +80,17 @@ _COMMON = {
 
 
 def options() -> dict[str, object]:
-    """Give the options that all sockets have, with their defaults.
+    """Return the options common to all sockets, with their defaults.
 
-    - ``high_water_mark``: messages that may wait, one number or ``(sending, receiving)``. Sending
-      it counts for each connection, receiving for the socket, and a connection whose messages do
-      not fit is not read.
+    - ``high_water_mark``: messages that may wait, one number or ``(sending, receiving)``. The limit for
+      sending applies to each connection, the one for receiving to the socket; a connection with messages that
+      do not fit is not read.
     - ``high_water_bytes``: the same in bytes.
-    - ``max_message_size``: bytes of all frames of a message; who sends a larger one loses the
+    - ``max_message_size``: bytes of all frames of a message; a peer that sends a larger one loses the
       connection.
     - ``heartbeat``: seconds between two PINGs, ``None`` for none.
-    - ``heartbeat_timeout``: seconds after a PING without anything until the peer is given up, six
-      intervals by default; the peer is asked to do the same. A peer whose application is behind reads
+    - ``heartbeat_timeout``: seconds after a PING without traffic until the peer is given up, six
+      intervals by default; the peer is asked to do the same. A peer with a slow application reads
       nothing, and looks dead when that takes longer.
     - ``heartbeat_to_3_0``: PINGs also to peers that announce ZMTP 3.0, of which old ones take them
       for messages.
@@ -156,7 +156,8 @@ class Router(ZmtpSocket):
     """Receives with the identity of the sender in front, and sends to the one that the first frame names.
 
     With ``handover`` a newcomer takes an identity that is in use, else it is kept out as long as the other is
-    there. With ``mandatory`` a message for nobody raises ``Unreachable``, else it is dropped and counted.
+    there. With ``mandatory`` a message to an unknown identity raises ``Unreachable``, else it is dropped and
+    counted.
     """
 
     __slots__ = ()
@@ -175,9 +176,9 @@ class Router(ZmtpSocket):
 
 
 class Pub(ZmtpSocket):
-    """Sends each message to all who have subscribed to a prefix of its first frame.
+    """Sends each message to all peers subscribed to a prefix of its first frame.
 
-    It never waits: who has no room goes without.
+    Sending never waits: a peer without room misses the message.
     """
 
     __slots__ = ()

@@ -23,18 +23,18 @@ Tallies: TypeAlias = "dict[tuple[int, str], Tally]"
 
 
 class Counts:
-    """What passed each station, in the order of the stations."""
+    """Messages counted at each station, in the order of the stations."""
 
     def __init__(self, processes: int) -> None:
         self.processes = processes
         self.stations: dict[str, Tallies] = {}
 
     def add(self, station: str, process: int, kind: str, tally: Tally) -> None:
-        """Put down one tally."""
+        """Set one tally."""
         self.stations.setdefault(station, {})[process, kind] = tally
 
     def put(self, station: str, tallies: Mapping[tuple[int, str], Tally]) -> None:
-        """Put down all of a station."""
+        """Set all tallies of a station."""
         self.stations[station] = dict(tallies)
 
     def of(self, station: str, process: int) -> int:

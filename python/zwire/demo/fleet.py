@@ -44,7 +44,7 @@ PATIENCE = 300.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What a process is told."""
+    """The settings of a fleet process."""
 
     endpoint: str
     process: int
@@ -55,7 +55,7 @@ class Settings:
 
 
 class Robot:
-    """A robot that wanders about."""
+    """A robot that moves at random."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.name = name

@@ -41,7 +41,7 @@ _START = 60.0
 
 @dataclass(frozen=True)
 class Decoded:
-    """What was in the capture."""
+    """The contents of the capture."""
 
     messages: int
     into_hub: Tallies
@@ -50,14 +50,14 @@ class Decoded:
 
 
 class Answers(NamedTuple):
-    """What the fleet has answered."""
+    """The answers of the fleet."""
 
     rows: int
     problems: list[str]
 
 
 class Published(NamedTuple):
-    """What was published."""
+    """Counts of the published rows."""
 
     rows: int
     partitions: int
@@ -265,7 +265,7 @@ def _start(temporary: Path, log: Path) -> SparkSession:
     try:
         return starting.wait(_START)
     except BaseException as error:
-        # A JVM that is left while it starts stays for ever: it has nobody to tell its port to.
+        # A JVM left alone while it starts never exits: it waits to report its port.
         starting.abandon()
         if _of_spark(error):
             raise _failed(error, log) from error

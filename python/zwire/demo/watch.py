@@ -23,12 +23,12 @@ _TICK = 0.1
 
 
 class _Taker(ABC):
-    """A subscriber whose samples a thread takes as they come."""
+    """A subscriber with a thread that takes its samples."""
 
     def __init__(self, endpoint: str, key: str) -> None:
         self._session = client(endpoint)
         self._subscriber = self._session.declare_subscriber(key)
-        # The hub knows of it before anybody publishes.
+        # The hub knows of the subscriber before the first publication.
         self._session.flush(timeout=CONFIRM_TIMEOUT)
         self._changed = threading.Condition()
         self._count = 0
