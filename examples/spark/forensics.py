@@ -1,4 +1,4 @@
-"""Who talked to whom in captures, what takes the bandwidth, and what is broken."""
+"""Analysis of captures: the pairs of talkers, the use of bandwidth, and broken messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
     columns = "ts,src,dst,protocol,message,kind,key,payload,sn,error,offset,file"
     rows = spark.read.format("zwire.pcap").option("columns", columns).load(paths).cache()
 
-    print("who talked to whom")
+    print("pairs of talkers")
     rows.groupBy("src", "dst", "protocol").agg(
         f.count("*").alias("messages"),
         f.sum(f.length("payload")).alias("bytes"),
@@ -64,9 +64,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
         f.count_if(f.col("message") == "close").alias("closed"),
     ).orderBy(f.desc("messages")).show(10, truncate=False)
 
-    print(
-        "keys by volume, as they came in: what a hub passes on is on the wire once more for each who listens"
-    )
+    print("keys by volume, counted once: a hub sends each message again to every subscriber")
     puts = rows.where("message = 'push' and kind = 'put'")
     first = puts.groupBy("key").agg(f.min_by("dst", "ts").alias("dst"))
     puts.join(first, ["key", "dst"]).groupBy("key").agg(

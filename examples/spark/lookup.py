@@ -25,7 +25,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--connect",
         metavar="ENDPOINT",
-        help="a hub such as tcp/10.0.0.7:7447 whose nodes answer, instead of some here",
+        help="a hub such as tcp/10.0.0.7:7447 with nodes that answer, instead of some here",
     )
     options.add_argument("--orders", type=int, default=1000, help="rows; default: %(default)s")
     options.add_argument(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 QUIET = {"scouting/multicast/enabled": False}
 MORNING = datetime(2026, 11, 22, 8, tzinfo=UTC)
 SECONDS = 30.0
-"""What a robot waits for its hub."""
+"""Longest time that a robot waits for its hub."""
 
 
 @contextmanager

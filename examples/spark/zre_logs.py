@@ -73,7 +73,7 @@ def talk(spool: str, count: int) -> list[tuple[int, str]]:
 
 
 def settle(keeper: ZreLogSpooler) -> None:
-    """Wait until nothing has come for half a second, since nobody confirms a log."""
+    """Wait until no line has come for half a second: log lines are not acknowledged."""
     before, end = -1, time.monotonic() + SECONDS
     while (received := keeper.stats()["received"]) != before and time.monotonic() < end:
         before = received
