@@ -34,7 +34,7 @@ class ChildError(Exception):
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on."""
+    """An unused TCP port of loopback."""
     import socket
 
     with socket.socket() as probe:
@@ -92,7 +92,7 @@ class Child:
             raise ChildError(f"{self.name} has ended ({self._process.exitcode})") from error
 
     def result(self, seconds: float = PATIENCE_SECONDS) -> Any:
-        """What the command gave."""
+        """The result of the command."""
         if not self._pipe.poll(seconds):
             self.kill()
             raise ChildError(f"{self.name} did not answer `{self._wanted}` in {seconds:.0f} s")
@@ -147,7 +147,7 @@ def children(*wanted: Child) -> Iterator[tuple[Child, ...]]:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Facts about the machine on which the numbers depend."""
     import platform
 
     model = ""

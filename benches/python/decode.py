@@ -3,7 +3,7 @@
 The capture is that of `zenoh-bulk` among the test vectors, unpacked in memory: packets of a loopback, one TCP
 connection, 100,000 PUSH of 8 to 200 random octets of eclipse-zenoh. Those of ZRE and ZMTP are small, so that
 they are read many times over in one file: contents of one octet to 70,000, logs, beacons, heartbeats, and a
-handshake for each connection. Nobody else decodes to Arrow, so the target is a rate.
+handshake for each connection. No other decoder to Arrow is known, so the target is a rate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One publisher and eight subscribers, and the other way round: peers that are linked directly."""
+"""Fan-out and fan-in: one publisher and eight subscribers, and the reverse, over direct links of peers."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def pair(module: str, link: Link) -> tuple[Child, Child]:
 
 @dataclass
 class Flow:
-    """What came of a trial, and the share of what did not."""
+    """The result of a trial, and the share of messages lost."""
 
     trial: Trial
     lost: float

@@ -20,7 +20,7 @@ NAMES = {8: "8 B", 64: "64 B", KIB: "1 KiB", 64 * KIB: "64 KiB", MIB: "1 MiB"}
 
 @dataclass
 class Plan:
-    """What a run does."""
+    """The plan of a run."""
 
     smoke: bool = False
     only: re.Pattern[str] | None = None
@@ -43,7 +43,7 @@ Area = Callable[[Plan], Iterator[Row]]
 
 
 def interleaved(rounds: int, sides: list[Callable[[], T]]) -> Iterator[list[T]]:
-    """Each side once per round; every other round backwards, so that nobody always comes first."""
+    """Each side once per round; every other round in reverse, so that no side always comes first."""
     for index in range(rounds):
         order = list(enumerate(sides))
         results = {at: side() for at, side in (order if index % 2 == 0 else reversed(order))}

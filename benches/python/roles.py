@@ -1,4 +1,4 @@
-"""What the processes of a benchmark do: the same program for zwire and for eclipse-zenoh.
+"""Commands of a benchmark's processes: the same program for zwire and for eclipse-zenoh.
 
 `Node("zwire.zenoh", …)` and `Node("zenoh", …)` differ in the module they import and in nothing else, except
 for the batch ways, which only zwire has.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Sent after the last message on the same key at the same priority: whoever gets it has got all before it.
+# Sent after the last message on the same key at the same priority: its receipt means that all came before.
 END = b"end"
 # Rows of one batch, and the bytes of payload that a batch stays below.
 BATCH_ROWS, BATCH_BYTES = 16384, 4 * 1024 * 1024
@@ -72,7 +72,7 @@ class Node:
         """Declare a subscriber that receives in that way; `collect` gives what it got.
 
         It ends after so many end marks, one of each publisher. The key `sign` is subscribed to after `key`:
-        who has heard of the one has heard of the other.
+        a peer that knows of the one knows of the other.
         """
         self.marks = marks
         if way == "callback":
@@ -175,7 +175,7 @@ class Node:
         return {"sent": sent, "seconds": taken}
 
     def _batches(self, key: str, size: int) -> tuple[Any, int]:
-        """What sends a batch, and how many messages of that size are one."""
+        """A function that sends a batch, and the number of messages of that size in one."""
         put = getattr(self.session, "put_batch", None) or functools.partial(
             importlib.import_module("zwire._zwire").put_batch, self.session
         )
@@ -263,7 +263,7 @@ class Counter:
 
 
 class Stream:
-    """One end of a plain TCP connection: what two Python processes can move over loopback at best."""
+    """An end of a plain TCP connection: the most that two Python processes can move over loopback."""
 
     CHUNK = 1024 * 1024
 

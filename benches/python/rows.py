@@ -1,4 +1,4 @@
-"""Rows of the table: what was measured, against whom, and whether that is enough."""
+"""Rows of the table: figures of both sides, and whether the ratio reaches the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Trial:
-    """One measurement of one side."""
+    """A measurement of one side."""
 
     # Messages per second, bytes per second or microseconds: the unit is that of the row.
     value: float
@@ -19,12 +19,12 @@ class Trial:
 
 @dataclass
 class Row:
-    """One comparison."""
+    """A comparison of two sides."""
 
     area: str
     name: str
     unit: str
-    # With whom we are compared.
+    # The implementation compared with.
     peer: str
     ours: list[Trial] = field(default_factory=list)
     theirs: list[Trial] = field(default_factory=list)

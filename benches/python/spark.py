@@ -140,7 +140,7 @@ def _imported() -> float:
         "import time, pyspark.worker; begin = time.perf_counter(); import zwire.spark; "
         "print(time.perf_counter() - begin)"
     )
-    # As a user has it, who compiles a module once.
+    # Users compile a module once.
     cached = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, timeout=START_SECONDS, env=cached

@@ -51,7 +51,7 @@ class Tuples:
 
 
 def counting_source() -> type[Any]:
-    """A data source whose writer takes every batch and does nothing with it."""
+    """A data source with a writer that takes every batch and discards it."""
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
     class Writer(DataSourceArrowWriter):

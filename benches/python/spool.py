@@ -164,7 +164,7 @@ def measure(plan: Plan) -> Iterator[Row]:
 
 
 def _share(spent: list[list[float]]) -> str:
-    """What all cores could do at most if they did nothing but send, receive and append."""
+    """The most that all cores could do if they only sent, received and appended."""
     sending, receiving, appending = (median(each) * 1e9 for each in zip(*spent, strict=True))
     cores, whole = os.cpu_count() or 1, sending + receiving + appending
     return (
@@ -175,7 +175,7 @@ def _share(spent: list[list[float]]) -> str:
 
 
 class Done(NamedTuple):
-    """What a trial has shown."""
+    """The figures of a trial."""
 
     came: Trial
     """Messages per second."""

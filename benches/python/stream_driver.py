@@ -1,4 +1,4 @@
-"""Drivers of streams that run for a while, and who fills the spool that they read."""
+"""Drivers of streams that run for a while, and the programs that fill the spool for them."""
 
 from __future__ import annotations
 

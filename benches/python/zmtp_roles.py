@@ -1,4 +1,4 @@
-"""What the processes of the ZMTP rows do: the same program for zwire and for pyzmq, batches apart."""
+"""Commands of the processes in the ZMTP rows: the same program for zwire and for pyzmq, batches apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from python.roles import BATCH_BYTES, BATCH_ROWS, END, RECEIVE_SECONDS, STRIDE, clock
 
-# Nobody may lose anything, also a publisher that never waits: what its queue holds is bounded by the trial.
+# No side may lose messages, not even a publisher that never waits: the trial bounds the length of its queue.
 MANY = 1 << 30
 HELLO = b"hello"
 

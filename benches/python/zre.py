@@ -46,7 +46,7 @@ class Network:
         )
 
     def run(self, *arguments: object) -> Any:
-        """One trial; what it has measured."""
+        """Run one trial; return its figures."""
         assert self.way is not None
         command = ["unshare", *self.way, "sh", "-ec", SETUP, "sh", sys.executable, str(DRIVER)]
         done = subprocess.run(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One trial of `zre.py`, in its network namespace: prints what it has measured as a line of JSON."""
+"""Runs a trial of `zre.py` in its network namespace, and prints the figures as a line of JSON."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def rss() -> int:
 
 
 def idle(count: int) -> dict[str, float]:
-    """KiB per node that nobody has found, and threads of the process."""
+    """KiB per node that has found no peer, and threads of the process."""
     # The runtime and the first of everything belong to the process.
     zre.Node("first", beacons=False, bind="127.0.0.1").start()
     before = rss()
