@@ -31,7 +31,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA,
     "spark.executor.extraJavaOptions": JAVA,
 }
-"""What jobs on it are started with."""
+"""Configuration of the jobs on the cluster."""
 
 
 def _spark_class(name, *arguments, log):

@@ -1,4 +1,4 @@
-"""Generators, a hub, a spooler, a query, somebody who kills, and what is in the sink then.
+"""Generators, a hub, a spooler and a query, a killer of processes, and a check of the sink afterwards.
 
 Samples go over loopback: generators number them, a hub passes them on, ``zwire spool`` keeps them, Spark
 reads them into files of Parquet. Everything between the hub and the files is killed.
@@ -28,7 +28,7 @@ DRIVER, JVM, RUNNER, WORKER, EXECUTOR, SPOOLER, ALL = KINDS = (
     "spooler",
     "all",
 )
-"""What is killed; most of them are words in a command."""
+"""Targets of a kill; most are words in a command line."""
 
 
 class Tree:
@@ -45,7 +45,7 @@ class Tree:
         return pids([self.child.pid], what)
 
     def said(self, pattern):
-        """What the pattern finds in what was said, or ``None``."""
+        """The text in the output that matches the pattern, or ``None``."""
         found = re.search(pattern, self.log.read_text(errors="replace"))
         return found and found[0]
 
@@ -60,7 +60,7 @@ class Tree:
 
 
 def pids(sessions, what=""):
-    """Those of some sessions whose command has a word in it; the newest last."""
+    """The processes of some sessions with a word in their command; the newest last."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -154,7 +154,7 @@ class Crash:
         return found
 
     def _wait_for_rows(self):
-        """Of each publisher there is something new, or nobody could miss what comes before."""
+        """Wait for new rows of each publisher, since losses before a first row cannot be detected."""
         from zwire import spool
 
         view = spool.open(self.spool)
@@ -201,11 +201,11 @@ class Crash:
             self._wait("end of its children", lambda: not self.query.pids())
             self.query.kill()
         else:
-            # Masters and workers of the cluster are Java as well, and are nobody's to kill.
+            # Masters and workers of the cluster are Java as well; do not kill them.
             sessions = [self.query.child.pid, *(() if what == JVM else self.executors)]
             self._wait(what, lambda: end_all(pids(sessions, what)[0 if every else -1 :]))
             if what == JVM:
-                # A driver whose JVM is gone ends by itself.
+                # A driver without its JVM ends by itself.
                 self.query.kill()
         if what in (ALL, DRIVER, JVM):
             self._note_unfinished()
@@ -257,7 +257,7 @@ class Crash:
         assert self.query.child.returncode == 0, self.query.log.read_text(errors="replace")
 
     def _kept(self):
-        """What is in the spool: shard, offset, key and payload."""
+        """The contents of the spool: shard, offset, key and payload."""
         import pyarrow as pa
 
         from zwire import spool
@@ -324,7 +324,7 @@ class Crash:
         return len(rows), sum(map(len, named.values())), self._compare()
 
     def _compare(self):
-        """What tasks have read twice was the same both times, and so is what this process reads again."""
+        """Compare rows read twice by tasks, and read again by this process: all must be the same."""
         for batch, (edges, digest) in self.unfinished.items():
             assert self.digest(*edges) == digest, f"batch {batch} is another one now"
         attempts = {}
@@ -347,7 +347,7 @@ def _without(count, numbers):
 
 
 def chaos(folder, kills, seed, seconds, **where):
-    """Kill at random; the check is for who has a session of Spark."""
+    """Kill at random; the check is left to a caller with a Spark session."""
     random_ = random.Random(seed)
     crash = Crash(folder, seconds, **where)
     kinds = [what for what in KINDS if what != EXECUTOR or crash.executors]

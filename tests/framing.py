@@ -1,4 +1,4 @@
-"""What is inside of the packets of a capture: a few lines of pcap, IP and TCP, independent of the decoder."""
+"""Payloads of the packets in a capture: a few lines for pcap, IP and TCP, independent of the decoder."""
 
 import gzip
 import ipaddress
@@ -30,7 +30,7 @@ def frames(name, protocol):
 
 
 def whole(ip, fragments):
-    """A packet of IPv4 whose fragments have come, in their order."""
+    """A packet of IPv4, reassembled from fragments that come in order; empty until the last one."""
     offset = int.from_bytes(ip[6:8], "big")
     if ip[0] >> 4 != 4 or offset & 0x3FFF == 0:
         return ip

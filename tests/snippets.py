@@ -62,7 +62,7 @@ class Block:
 
 
 def pages():
-    """All pages whose blocks are run, as paths from the root."""
+    """All pages with blocks to run, as paths from the root."""
     found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
     found += sorted((ROOT / "examples").rglob("README.md"))
     found += sorted((ROOT / "docs").rglob("*.md"))

@@ -73,7 +73,7 @@ def frames(fact, field):
 
 
 def facts(name):
-    """What was put, deleted, answered, shouted, whispered and sent, as the applications wrote it down.
+    """Messages put, deleted, answered, shouted, whispered and sent, as the applications noted them.
 
     Not for `zenoh-bulk`, which says less about more: of each payload its length and CRC-32.
     """
@@ -91,7 +91,8 @@ def facts(name):
             found[fact["event"].lower(), fact["from"], fact.get("group"), *said] += 1
             continue
         if op == "recv":
-            # Who routes is told in a frame more who it is from, and questions have an empty one in front.
+            # A ROUTER gets the sender's identity as an additional frame, and questions have an empty one in
+            # front.
             socket = sockets[fact["peer"]]
             front = (b"",) if socket in ("REQ", "REP") else ()
             found["message", *front, *frames(fact, "frames_b64")[socket == "ROUTER" :]] += 1

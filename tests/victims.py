@@ -1,4 +1,4 @@
-"""Processes that take part where something is killed: those who publish, and a query that follows a spool.
+"""Processes that take part where one is killed: publishers, and a query that follows a spool.
 
 ``python victims.py generate ENDPOINT NAME STOP`` publishes numbered samples until there is a file ``STOP``,
 and prints how many. ``python victims.py query MASTER SPOOL OUT CHECKPOINT DIGESTS STOP`` follows a spool

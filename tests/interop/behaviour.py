@@ -1,4 +1,4 @@
-"""What a program sees of a value: the outcome of an expression, in words that both modules can share."""
+"""The behaviour of a value for a program: the outcome of an expression, in terms that both modules share."""
 
 import ast
 import copy
@@ -24,7 +24,7 @@ def plain(text):
 
 
 def names(zenoh, path):
-    """What expressions may use."""
+    """The names available to expressions."""
     return {
         **{name: value for name, value in vars(zenoh).items() if isinstance(value, type)},
         "zenoh": zenoh,
@@ -63,7 +63,7 @@ class Seen:
 
 
 def attempt(zenoh, run):
-    """What comes of a function: the peer raises panics that are no `Exception`."""
+    """The outcome of a function: the peer raises panics that are no `Exception`."""
     try:
         return Seen(run())
     except BaseException as error:
@@ -73,7 +73,7 @@ def attempt(zenoh, run):
 
 
 def outcome(code, zenoh, path):
-    """What comes of the last expression of some statements."""
+    """The outcome of the last expression of some statements."""
     tree = ast.parse(code)
     scope = names(zenoh, path)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else ast.parse("None").body[0]

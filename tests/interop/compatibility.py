@@ -43,7 +43,7 @@ def shown(outcome):
 
 
 def besides(name):
-    """What a class or a function has that its stub has not."""
+    """Members of a class, or parameters of a function, that its stub has not."""
     made = ours(name)
     if inspect.isclass(made):
         known = {member.rpartition(".")[2] for member in SURFACE if member.rpartition(".")[0] == name}

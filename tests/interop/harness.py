@@ -51,7 +51,7 @@ class Peer:
 
     Args:
         implementation: of Zenoh.
-        host: of a network of our own, whose network the process sees; ``None`` is this machine.
+        host: of a network of our own, visible to the process; ``None`` is this machine.
     """
 
     def __init__(self, implementation, host=None):
@@ -60,7 +60,7 @@ class Peer:
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
         hidden = {"ZENOH_CONFIG", "ZWIRE_CONFIG"}
         if host:
-            # Nobody else is on that network: nodes may look for each other as they do by default.
+            # The network has no other nodes: scouting may run with its defaults.
             hidden.add("ZWIRE_SCOUTING_INTERFACE")
         environment = {k: v for k, v in os.environ.items() if k not in hidden}
         self.process = subprocess.Popen(
@@ -81,7 +81,7 @@ class Peer:
         self.answers.put(None)
 
     def complaints(self):
-        """What the process wrote to its standard error."""
+        """The standard error of the process."""
         self.stderr.seek(0)
         return self.stderr.read()
 
@@ -90,7 +90,7 @@ class Peer:
         print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
 
     def answer(self, within=PATIENCE):
-        """What the oldest command without an answer gave."""
+        """The reply to the oldest command without one."""
         try:
             line = self.answers.get(timeout=within)
         except queue.Empty:
@@ -112,7 +112,7 @@ class Peer:
         return call
 
     def kill(self):
-        """As a crash: nothing is said to anybody."""
+        """End as in a crash: no close message is sent."""
         self.process.kill()
         self.process.wait(10)
 
@@ -143,7 +143,7 @@ class Peer:
 def _ports():
     """Ports, over and over.
 
-    They are below those that Linux gives to connections (32768 to 60999): nobody is given one of them
+    They are below those that Linux gives to connections (32768 to 60999): no connection is given one of them
     between the question and the listener. Processes that run tests side by side have shares of their own;
     each run begins elsewhere, where nothing of the last one lingers.
     """
@@ -157,7 +157,7 @@ PORTS = _ports()
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    """A port of loopback that nobody uses."""
+    """An unused port of loopback."""
     for port in itertools.islice(PORTS, 1000):
         with socket.socket(type=kind) as s, contextlib.suppress(OSError):
             s.bind(("127.0.0.1", port))
@@ -241,7 +241,7 @@ def shown(payload):
 
 
 def random_bytes(size, seed):
-    """What a peer makes of ``{"size": ..., "seed": ...}``."""
+    """The bytes that a peer makes of ``{"size": ..., "seed": ...}``."""
     return random.Random(seed).randbytes(size)
 
 

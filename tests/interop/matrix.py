@@ -1,6 +1,6 @@
 """The cells of the interop matrix: two nodes, one link between them, and what they have to do over it.
 
-A cell is (link, our role, their role, who listens). Its two nodes do the same to each other at the same time:
+A cell is (link, our role, their role, the listening side). Its two nodes do the same at the same time:
 publish, ask, watch tokens, follow the matching status. So each cell covers both directions.
 """
 
@@ -22,7 +22,7 @@ WHOLE = 40_000
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """One column of the matrix.
+    """A column of the matrix.
 
     Args:
         name: of the column.
@@ -100,7 +100,7 @@ JOINS = {"transport/multicast/join_interval": 200}
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One test of the matrix."""
+    """A test of the matrix."""
 
     link: str
     ours: str
@@ -116,7 +116,7 @@ class Cell:
 
 
 def listeners(ours, theirs):
-    """Who can listen: a client never does, and two clients have nobody to connect to."""
+    """The sides that can listen: a client never does, and two clients cannot connect to each other."""
     return [side for side, role in ((ZWIRE, ours), ("foreign", theirs)) if role != "client"]
 
 
@@ -150,7 +150,7 @@ class Pool:
 
     @contextlib.contextmanager
     def peers(self, *implementations):
-        """That many idle processes, without sessions."""
+        """Idle processes, one for each implementation named, without sessions."""
         taken = [self._take(name) for name in implementations]
         try:
             yield taken
@@ -192,7 +192,7 @@ class Pool:
                 peer.end()
 
     def endpoint(self, link, port=None):
-        """A place of this kind; without a port, one where nobody listens yet."""
+        """An endpoint of this kind; without a port, one with an unused port."""
         return link.endpoint.format(port=port or free_port(link.transport), folder=self.folder)
 
     @contextlib.contextmanager
@@ -202,7 +202,7 @@ class Pool:
             yield relay
 
     def settings(self, link, mode, listen=(), connect=()):
-        """What a node of this mode is configured with."""
+        """The configuration of a node of this mode."""
         settings = {
             **QUIET,
             **link.settings,

@@ -1,4 +1,4 @@
-"""One node in a process of its own: commands from stdin, answers to stdout, one JSON object per line.
+"""A node in a process of its own: commands from stdin, answers to stdout, one JSON object per line.
 
 ``python peer.py MODULE`` runs with ``zenoh`` and with ``zwire.zenoh``: the two have the same interface, so
 the same script plays every role of either. What it needs is in the 1.0 release of eclipse-zenoh as well,
@@ -34,7 +34,7 @@ def data(spec):
 
 
 def show(payload):
-    """What came of :func:`data`, in a form that JSON holds."""
+    """The value of :func:`data`, in a form that JSON holds."""
     if payload is None:
         return None
     raw = payload.to_bytes()
@@ -217,7 +217,7 @@ class Node:
         }
 
     def scout(self, settings, what, seconds):
-        """Who answers in that time, by id."""
+        """The nodes that answer in that time, by id."""
         config = self.z.Config()
         for path, value in settings.items():
             config.insert_json5(path, json.dumps(value))
@@ -250,7 +250,7 @@ class Node:
         self.things[name] = self.session.info.declare_transport_events_listener(sink)
 
     def join_mesh(self, connect):
-        """One more session, a peer that is connected to those; where it listens."""
+        """Open a further session, a peer connected to those; return its listening endpoint."""
         mesh = self.things.setdefault("mesh", [])
         config = self.z.Config()
         for path, value in {
@@ -311,7 +311,7 @@ class Node:
         self.things[name] = made
 
     def take(self, name, count):
-        """What a channel holds right now, at most that many."""
+        """Up to ``count`` items that a channel holds right now."""
         items = []
         while len(items) < count:
             item = self.things[name].try_recv()
@@ -452,7 +452,7 @@ class Node:
         def answer(query):
             described(query)
             if holds:
-                # Whoever keeps a query to answer it again takes it out of the callback.
+                # A query that is held, to be answered again, has to leave the callback.
                 threading.Thread(target=run, args=(query,)).start()
             else:
                 run(query)
@@ -535,7 +535,7 @@ class Node:
         self.things[name] = self.things[of].detect_publishers(sink, history=history)
 
     def followed(self, name, count=0, seconds=0.0):
-        """What came and what was missed, once there is so much of both together."""
+        """Samples received and missed, once both together reach ``count``."""
         came, misses = self.sinks[name], self.sinks[f"{name} misses"]
         end = time.monotonic() + seconds
         while len(came) + sum(miss["nb"] for miss in list(misses.items)) < count and time.monotonic() < end:
@@ -559,7 +559,7 @@ class Node:
         return self.replies(lambda: self.session.get(selector, **self.options(options)))
 
     def get_many(self, selector, count):
-        """That many gets one after the other: how many replies came, how long it took."""
+        """Make ``count`` gets one after the other; return the number of replies and the time taken."""
         start = time.monotonic()
         replies = sum(len(list(self.session.get(selector))) for _ in range(count))
         return {"replies": replies, "seconds": time.monotonic() - start}

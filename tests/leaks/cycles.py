@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # How long one wait of a cycle may take, in seconds.
 PATIENCE = 10.0
 
-# Cycles whose memory is not looked at: allocators, caches and tables grow to their size in them.
+# Share of the cycles before measuring: in them allocators, caches and tables grow to their size.
 WARM = 0.3
 
 # Bytes that a cycle may leave behind on average: one callback or session that is forgotten in each cycle is
@@ -38,7 +38,7 @@ SLACK = 2 << 20
 
 
 class Held(NamedTuple):
-    """What the process holds: resident bytes, threads, open descriptors."""
+    """Resources of the process: resident bytes, threads, open descriptors."""
 
     memory: int
     threads: int
@@ -64,7 +64,7 @@ def opened(endpoint: str, number: int) -> zenoh.Session:
 
 
 def cycle(endpoint: str, number: int) -> None:
-    """One session with one of everything, used once, and one of several ends."""
+    """Open a session, declare and use each kind of entity once, and end it in one of four ways."""
     session = opened(endpoint, number)
     called, ended = threading.Event(), threading.Semaphore(0)
     key = f"leaks/{number}"
@@ -124,7 +124,7 @@ def wait(channel: zenoh.Subscriber[zenoh.Handler[zenoh.Sample]]) -> None:
 
 
 def settled(router: zenoh.Session) -> Held:
-    """What is held once links, and threads that nobody needs, have gone."""
+    """The resources held once links and idle threads have gone."""
     end = time.monotonic() + PATIENCE
     while router.info.links() or "zwire-callback" in names():
         if time.monotonic() > end:
@@ -146,7 +146,7 @@ def names() -> list[str]:
 
 
 def problems(first: Held, last: Held, cycles: int) -> list[str]:
-    """What has grown in so many cycles by more than it may."""
+    """The resources that have grown in so many cycles by more than allowed."""
     found = []
     if last.memory - first.memory > SLACK + cycles * PER_CYCLE:
         found.append(f"memory has grown by {(last.memory - first.memory) / cycles:.0f} bytes a cycle")

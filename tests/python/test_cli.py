@@ -295,7 +295,7 @@ def test_tap_writes_a_capture(tmp_path, start):
     sub = start("sub", "demo/tapped", "-n", "1", "-e", endpoint)
     sub.stderr.readline()
     assert main(["put", "demo/tapped", "the value", "-e", endpoint]) == 0
-    # Once somebody has received it, the hub has read it.
+    # Once the subscriber has received the value, the hub has read it.
     assert sub.wait(10) == 0
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=10)

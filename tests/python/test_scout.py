@@ -1,4 +1,4 @@
-"""Who is there: on the loopback, each test with a port of its own."""
+"""Scouting on the loopback, each test with a port of its own."""
 
 import json
 import os

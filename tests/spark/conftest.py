@@ -1,4 +1,4 @@
-"""One Spark for the whole run, and a hub in this process that its workers talk to."""
+"""A Spark session for the whole run, and a hub in this process for its workers."""
 
 import functools
 import inspect
@@ -94,7 +94,7 @@ def filters():
 
 @pytest.fixture
 def as_arrow():
-    """What Spark makes of a schema, in UTC, which is the default before 4.2."""
+    """Convert a schema as Spark does, in UTC, which is the default before 4.2."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     has = "timezone" in inspect.signature(to_arrow_schema).parameters

@@ -260,7 +260,7 @@ def test_a_peer_that_takes_too_little_ends_the_wait(stopped):
 
 @pytest.fixture
 def counting():
-    """A hub that tells what it counts, and gives up those who take nothing at once."""
+    """A hub that reports its counters, and gives up subscribers that do not read at once."""
     hub = zenoh.open(
         {
             "mode": "router",
@@ -282,7 +282,7 @@ def test_a_drop_at_the_hop_fails_the_task(spark, counting, stopped):
     with pytest.raises(Undelivered, match=r"lost messages while .*link.tx_dropped") as caught:
         _sink._write(_sink.sink_options({**given, "ack": "barrier"}), iter([batch]), uuid.UUID(int=1), 0)
     assert caught.value.rows + caught.value.missing > 15_000
-    # Without the barrier nobody notices.
+    # Without the barrier the loss goes unnoticed.
     _sink._write(_sink.sink_options(given), iter([batch]), uuid.UUID(int=1), 0)
     # The hop has given up the first one.
     _, stop = stopped("connect/endpoints", endpoint, "client")

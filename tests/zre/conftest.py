@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def outcomes(request):
-    """What happened in each case of the fault matrix: they run side by side, and beside the other tests.
+    """The events of each case of the fault matrix: they run side by side, and beside the other tests.
 
     They take time and not much else.
     """

@@ -89,7 +89,7 @@ class Peer:
             self.news.notify_all()
 
     def complaints(self):
-        """What the process wrote to its standard error, and how it ended."""
+        """The standard error of the process, and how it ended."""
         self.stderr.seek(0)
         return f"{self.program} at {self.host.address}, status {self.process.poll()}\n{self.stderr.read()}"
 
@@ -186,7 +186,7 @@ class Peer:
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
-        """As a crash: nothing is said to anybody."""
+        """End as in a crash: no goodbye is sent."""
         self.process.kill()
         self.process.wait(10)
         self._release()

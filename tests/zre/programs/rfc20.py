@@ -166,7 +166,7 @@ def decode(frames, generation):
 
 
 def log_hash(text):
-    """What zyre hashes with: 16 bits, from its source as documented (the text names no function)."""
+    """The hash of zyre: 16 bits, from its source as documented (the text names no function)."""
     h = 0
     for octet in text.encode():
         h = ((33 * h) ^ octet) & 0xFFFF
