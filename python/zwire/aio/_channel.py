@@ -96,7 +96,7 @@ class Handler(Generic[T]):
             timeout: Seconds; None waits for ever.
 
         Raises:
-            TimedOut: Nothing came in that time.
+            TimedOut: No item came in that time.
             SessionClosed: The session is closed, and everything was taken.
             UsageError: The channel is closed and empty.
         """
@@ -109,7 +109,7 @@ class Handler(Generic[T]):
         """Take up to ``max_items`` items in one go, waiting for the first only.
 
         Args:
-            max_items: Most items.
+            max_items: Largest number of items to take.
             timeout: Seconds; None waits for ever. When they are over, the list is empty.
 
         Raises:
@@ -142,13 +142,13 @@ class Handler(Generic[T]):
         *,
         enough: bool = False,
     ) -> Any:  # noqa: ANN401 - whatever `take` gives
-        """Wait until ``take``, which does not wait, gives something, or the time is over."""
+        """Call ``take``, which does not block, until it returns something or the time is over."""
         end = deadline(timeout)
         if self._turns <= 0:
             await self._turn()
         waited = enough
         while True:
-            # Taking nothing has its price where that is a batch without rows.
+            # Taking an empty batch is not free: builds one without rows.
             if waited or len(self._handler):
                 try:
                     taken = take()
@@ -173,12 +173,12 @@ class Handler(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """How many items were dropped because the channel was full."""
+        """Number of items dropped because the channel was full."""
         return self._handler.dropped
 
     @property
     def replaced(self) -> int:
-        """How many items gave way to newer ones of the same key, in a ``LatestChannel``."""
+        """Number of items replaced by newer ones of the same key, in a ``LatestChannel``."""
         return self._handler.replaced
 
     def __len__(self) -> int:
@@ -191,7 +191,7 @@ class Handler(Generic[T]):
         return self if self._wrap is None else _Loop(self)
 
     async def __anext__(self) -> T:
-        # The way of a task that is behind: no waiting, nothing to prepare.
+        # Fast path for a task with queued items: no waiting, nothing to prepare.
         if self._turns > 0:
             item = self._take()
             if item is not None:
@@ -204,7 +204,7 @@ class _Loop(Handler[T]):
     """A loop over queries. Ends the query it returned last if that was answered, and keeps no reference."""
 
     def __init__(self, handler: Handler[T]) -> None:
-        # One door: a channel has one bell.
+        # Share one door: a channel has one bell.
         self.__dict__.update(handler.__dict__)
         self._last: weakref.ref[Query] | None = None
 
@@ -239,8 +239,8 @@ class Callback(Generic[T]):
     Args:
         callback: Gets each item, in their order.
         drop: Called when no more items come.
-        concurrency: So many calls may be under way at once; they begin in the order of their items. With 1
-            each waits for the one before.
+        concurrency: Largest number of calls under way at once; they begin in the order of their items. With
+            1, each waits for the one before.
         on_error: Gets what ``callback`` raises; otherwise the exception handler of the loop.
     """
 
@@ -438,7 +438,7 @@ class Receiver(Ready, Generic[T]):
 
     @property
     def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
-        """The channel, or what was given with the callback."""
+        """The channel, or the object given with the callback."""
         return self._shown if self._channel is None else self._channel
 
     def try_recv(self) -> T | None:
@@ -452,7 +452,7 @@ class Receiver(Ready, Generic[T]):
             timeout: Seconds; None waits for ever.
 
         Raises:
-            TimedOut: Nothing came in that time.
+            TimedOut: No item came in that time.
             SessionClosed: The session is closed, and everything was taken.
             UsageError: It has ended, and everything was taken; or there is a callback, which gets the items.
         """

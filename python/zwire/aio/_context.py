@@ -19,7 +19,7 @@ class _Left(ABC):
 
     @abstractmethod
     async def _leave(self) -> None:
-        """End it; a second time does nothing."""
+        """End the object; repeated calls have no effect."""
 
     async def __aexit__(
         self,
@@ -45,7 +45,7 @@ class Ready:
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """Give it at once."""
+        """Return self without waiting."""
         return self
         yield  # what makes it a generator
 
@@ -60,7 +60,7 @@ class Beginning(_Left, Generic[C]):
 
     @abstractmethod
     async def _begin(self) -> C:
-        """Begin."""
+        """Begin the operation."""
 
     def __await__(self) -> Generator[Any, None, C]:
         return self._begin().__await__()

@@ -18,10 +18,10 @@ __all__ = ["Replies"]
 
 
 class Replies(Handler["Reply"]):
-    """A get that is under way.
+    """A get in progress.
 
     ``await`` it for a list of all replies, or iterate over them as they come with ``async for``. Then
-    :attr:`end` says how it ended. With a callback, ``await`` waits until it was called for the last time, and
+    :attr:`end` is the outcome. With a callback, ``await`` waits until it was called for the last time, and
     the list is empty. An ``await`` that is cancelled cancels the get.
     """
 
@@ -56,7 +56,7 @@ class Replies(Handler["Reply"]):
         return self._shown
 
     def cancel(self) -> None:
-        """End the get early. The replies that have come can still be taken."""
+        """End the get early. Replies received before can still be taken."""
         if self._own:
             self._token.cancel()
         else:

@@ -1,4 +1,4 @@
-"""Event loops: what differs between asyncio and trio, and how their tasks hear of the compiled module."""
+"""Event loops: the differences between asyncio and trio, and the wake-up of tasks by the compiled module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["TURNS", "Door", "Reactor", "Turns", "current", "until"]
 
 TURNS: Final = 256
-"""So many items a task takes before it lets the other tasks have their turn."""
+"""Number of items that a task takes before it lets other tasks run."""
 
 
 class Reactor(ABC):
@@ -45,7 +45,7 @@ class Reactor(ABC):
         return self._wakeups
 
     def token(self) -> int:
-        """Give a number for a door."""
+        """Return the number of a new door."""
         self._tokens += 1
         return self._tokens
 
@@ -62,11 +62,11 @@ class Reactor(ABC):
 
     @abstractmethod
     def task(self) -> object:
-        """Give the task that runs."""
+        """Return the task that runs."""
 
     @abstractmethod
     def signal(self) -> Any:  # noqa: ANN401 - a future or an event
-        """Make something to wait for, once."""
+        """Make a signal to wait for, once."""
 
     @abstractmethod
     def fire(self, signal: Any) -> None:  # noqa: ANN401
@@ -82,7 +82,7 @@ class Reactor(ABC):
 
     @abstractmethod
     def post(self, call: Callable[[], object]) -> None:
-        """Have the loop call something, from any thread. Raises ``RuntimeError`` when it is closed."""
+        """Have the loop call a function, from any thread. Raises ``RuntimeError`` if the loop is closed."""
 
     @abstractmethod
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -104,7 +104,7 @@ def _pass() -> Generator[None, None, None]:
 
 class _Asyncio(Reactor):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Weak ones: the compiled module cannot tell the collector what it holds.
+        # Weak references: the compiled module cannot report to the collector what it holds.
         reactor, weak = weakref.ref(self), weakref.ref(loop)
 
         def wake() -> None:
@@ -226,7 +226,7 @@ class _Trio(Reactor):
 
 
 class Door:
-    """Where tasks wait until a channel, or something else, has something for them.
+    """A place where tasks wait until a channel, or another source, has something for them.
 
     As long as tasks wait, the bell is armed, or one of the tasks is awake and has not looked yet. A task
     that has looked, or stops waiting, calls :meth:`pass_on`.
@@ -255,10 +255,10 @@ class Door:
         return reactor
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is worth a look; False when the time was over before that.
+        """Wait until a look may succeed; False if the time was over before that.
 
-        True is followed by a look, which may see nothing if another task was faster, and :meth:`pass_on`.
-        Cancelled, it takes nothing with it.
+        After True, look, which may find nothing if another task was faster, and call :meth:`pass_on`.
+        A cancelled wait takes nothing.
         """
         reactor = self._enter()
         signal = reactor.signal()
@@ -313,7 +313,7 @@ class Turns:
 
 
 async def until(pending: Pending, timeout: float | None = None) -> bool:
-    """Wait for something; False when the time was over before it came. Raises what came instead."""
+    """Wait for a condition; False if the time was over before. Raises the error of the condition, if any."""
     door = Door(pending)
     end = deadline(timeout)
     while not pending.look():
@@ -323,7 +323,7 @@ async def until(pending: Pending, timeout: float | None = None) -> bool:
 
 
 def deadline(timeout: float | None) -> float | None:
-    """Give the time at which so many seconds are over."""
+    """Return the time at which ``timeout`` seconds are over; None for no limit."""
     if timeout is None:
         return None
     if not 0 <= timeout < float("inf"):
@@ -332,7 +332,7 @@ def deadline(timeout: float | None) -> float | None:
 
 
 def left(end: float | None) -> float | None:
-    """Give the seconds until then."""
+    """Return the seconds left until ``end``; None for no limit."""
     return None if end is None else max(0.0, end - _clock())
 
 
@@ -359,7 +359,7 @@ def _wake_thread() -> WakeThread:
 
 
 def _forget() -> None:
-    """Begin anew in a forked child, which has neither the thread nor what the lock was held for."""
+    """Start afresh in a forked child, which has no such thread and must not keep the lock."""
     global _thread, _lock
     _thread, _lock = None, threading.Lock()
     _asyncio.clear()

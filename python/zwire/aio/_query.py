@@ -90,7 +90,7 @@ class Query:
 
     @property
     def payload(self) -> ZBytes | None:
-        """The value that came with it."""
+        """The payload of the query."""
         return self._inner.payload
 
     @property
@@ -100,7 +100,7 @@ class Query:
 
     @property
     def attachment(self) -> ZBytes | None:
-        """Bytes of the asker."""
+        """The attachment of the query."""
         return self._inner.attachment
 
     @property
@@ -110,11 +110,11 @@ class Query:
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
-        """When it passed where, if the asker wants to know. Answers go on with it."""
+        """The points and times that the query passed, if its querier asks for them; replies continue it."""
         return self._inner.timestamp_stack
 
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Which keys the asker accepts."""
+        """The keys of replies that the querier accepts."""
         return self._inner.accepts_replies()
 
     async def _send(self, send: Callable[..., None], *args: object, **kwargs: object) -> None:
@@ -136,7 +136,7 @@ class Query:
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer with a value."""
+        """Reply with a value."""
         await self._send(
             self._inner.reply,
             key_expr,
@@ -150,7 +150,7 @@ class Query:
         )
 
     async def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
-        """Answer with an error."""
+        """Reply with an error."""
         await self._send(self._inner.reply_err, payload, encoding=encoding)
 
     async def reply_del(
@@ -163,7 +163,7 @@ class Query:
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer with a deletion."""
+        """Reply with a deletion."""
         await self._send(
             self._inner.reply_del,
             key_expr,
@@ -175,7 +175,7 @@ class Query:
         )
 
     def drop(self) -> None:
-        """Tell the asker that no more answers come. Does nothing the second time."""
+        """Tell the querier that no more replies come. Repeated calls have no effect."""
         self._inner.drop()
 
 

@@ -21,11 +21,11 @@ class Scout(Receiver["Hello"], Context):
 
     @property
     def dropped(self) -> int:
-        """How many answers were dropped because the handler was full."""
+        """Number of answers dropped because the handler was full."""
         return self._inner.dropped  # type: ignore[no-any-return]
 
     def stop(self) -> None:
-        """End the search. A second time does nothing."""
+        """End the search. Repeated calls have no effect."""
         self._inner.stop()
 
     async def _leave(self) -> None:

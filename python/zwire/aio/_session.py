@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["Liveliness", "Opening", "Session", "SessionInfo", "open"]
 
 LINGER: Final = 2.0
-"""Seconds that `close` waits, unless it is told."""
+"""Seconds that `close` waits by default."""
 
 
 class Session(Sender, Context):
@@ -78,7 +78,7 @@ class Session(Sender, Context):
     not wait; ``await`` and ``async with`` are allowed on them.
 
     Args:
-        session: A session of ``zwire.zenoh``, which may go on being used.
+        session: A session of ``zwire.zenoh``, which may still be used directly.
     """
 
     def __init__(self, session: _zwire.Session) -> None:
@@ -92,7 +92,7 @@ class Session(Sender, Context):
         return repr(self._session)
 
     def zid(self) -> ZenohId:
-        """Give the id of this node."""
+        """Return the id of this node."""
         return self._session.zid()
 
     @property
@@ -126,24 +126,24 @@ class Session(Sender, Context):
         return self._session.is_closed()
 
     def share(self) -> Session:
-        """Give another handle of the same session."""
+        """Return another handle of the same session."""
         session = Session(self._session.share())
         session._servers = self._servers
         return session
 
     async def ready(self, timeout: float | None = None) -> bool:
-        """Wait until all neighbours know what this session has declared.
+        """Wait until all neighbours know the declarations of this session.
 
-        Whether they do: False when so many seconds are over first.
+        Returns whether they do: False if ``timeout`` seconds are over first.
         """
         return await until(Pending.declarations(self._session), timeout)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours have taken what this session has published, best effort excepted.
+        """Wait until all neighbours have taken the publications of this session, best effort excepted.
 
         Raises:
-            TimedOut: They have not within that many seconds.
-            LinkClosed: The link of a client went before.
+            TimedOut: They have not within ``timeout`` seconds.
+            LinkClosed: The link of a client closed before.
         """
         if not await until(Pending.everything(self._session), timeout):
             raise TimedOut(f"the answer of the neighbours took longer than {timeout} s", seconds=timeout)
@@ -153,11 +153,11 @@ class Session(Sender, Context):
         return self._session.new_timestamp()
 
     def stats(self) -> SessionStats:
-        """Give counters by name: messages, bytes, and drops by reason."""
+        """Return counters by name: messages, bytes, and drops by reason."""
         return self._session.stats()
 
     def listening(self) -> list[str]:
-        """Give the endpoints on which this node listens."""
+        """Return the endpoints on which this node listens."""
         return self._session.listening()
 
     async def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
@@ -165,7 +165,7 @@ class Session(Sender, Context):
         return self._session.declare_keyexpr(key_expr)
 
     async def undeclare(self, obj: KeyExpr | Declared) -> None:
-        """Take back a key expression, or any other declaration."""
+        """Undeclare a key expression, or any other entity."""
         if isinstance(obj, _zwire.KeyExpr):
             self._session.undeclare(obj)
         else:
@@ -199,7 +199,7 @@ class Session(Sender, Context):
             and allowed_destination is None
             and timestamp_instrumentation is None
         ):
-            # What is mostly published, without calls that carry what is not given.
+            # Fast path for most publications, without calls that pass on missing arguments.
             self._turns -= 1
             _, room = without_waiting(self._session.put, key_expr, payload)
             if room is not None:
@@ -286,7 +286,7 @@ class Session(Sender, Context):
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Replies:
-        """Ask queryables: ``await`` gives all replies as a list, ``async for`` each as it comes."""
+        """Query queryables: ``await`` gives all replies as a list, ``async for`` each as it comes."""
         return Replies(
             self._session.get,
             handler,
@@ -333,7 +333,7 @@ class Session(Sender, Context):
         complete: bool | None = None,
         allowed_origin: Locality | None = None,
     ) -> Queryable:
-        """Answer queries on a key expression. Of a callback up to 32 calls are under way at once."""
+        """Answer queries on a key expression. Up to 32 calls of a callback run at once."""
         return Queryable(
             lambda channel: self._session.declare_queryable(
                 key_expr, channel, complete=complete, allowed_origin=allowed_origin
@@ -397,7 +397,7 @@ class Session(Sender, Context):
         )
 
     def liveliness(self) -> Liveliness:
-        """Tokens: what is alive."""
+        """Return the interface to liveliness tokens."""
         return Liveliness(self._session.liveliness(), self._servers)
 
 
@@ -446,23 +446,23 @@ class SessionInfo:
         self._servers = servers
 
     def zid(self) -> ZenohId:
-        """Give the id of this node."""
+        """Return the id of this node."""
         return self._inner.zid()
 
     def routers_zid(self) -> list[ZenohId]:
-        """Give the routers that this node is connected to."""
+        """Return the routers that this node is connected to."""
         return self._inner.routers_zid()
 
     def peers_zid(self) -> list[ZenohId]:
-        """Give the peers that this node is connected to."""
+        """Return the peers that this node is connected to."""
         return self._inner.peers_zid()
 
     def transports(self) -> list[Transport]:
-        """Give the open sessions with other nodes."""
+        """Return the open sessions with other nodes."""
         return self._inner.transports()
 
     def links(self) -> list[Link]:
-        """Give the established links."""
+        """Return the established links."""
         return self._inner.links()
 
     def declare_transport_events_listener(
@@ -471,7 +471,7 @@ class SessionInfo:
         *,
         history: bool | None = None,
     ) -> TransportEventsListener:
-        """Listen to nodes that come and go; with ``history`` those that are connected come first."""
+        """Listen to nodes that connect and disconnect; with ``history``, those connected come first."""
         return TransportEventsListener(
             lambda channel: self._inner.declare_transport_events_listener(channel, history=history),
             handler,
@@ -484,7 +484,7 @@ class SessionInfo:
         *,
         history: bool | None = None,
     ) -> LinkEventsListener:
-        """Listen to links that come and go; with ``history`` those that are there come first."""
+        """Listen to links that open and close; with ``history``, those open come first."""
         return LinkEventsListener(
             lambda channel: self._inner.declare_link_events_listener(channel, history=history),
             handler,
@@ -517,6 +517,6 @@ def open(
 
     Raises:
         ConnectError: No endpoint answers.
-        ConfigError: The configuration does not hold together.
+        ConfigError: Keys of the configuration contradict each other.
     """
     return Opening(config, timestamp_callback)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["run", "wait"]
 
 MOST_CALLS: Final = 32
-"""Threads for calls that come back by themselves."""
+"""Most threads for calls that return by themselves."""
 MOST_WAITS: Final = 256
-"""Threads for calls that may wait for something that never comes. Theirs keep no other call waiting."""
+"""Most threads for calls that may wait without end. They keep no other call waiting."""
 LINGER: Final = 0.2
 """Seconds for which a thread waits for the next call."""
 
@@ -66,7 +66,7 @@ class _Pool:
     def _work(self) -> None:
         while (call := self._next()) is not None:
             call()
-            # What it holds goes now, not when the next one comes.
+            # Drop the references now, not when the next call comes.
             del call
 
 
@@ -74,7 +74,7 @@ _calls, _waits = _Pool(MOST_CALLS), _Pool(MOST_WAITS)
 
 
 def _forget() -> None:
-    """Begin anew in a forked child, which has none of the threads."""
+    """Start afresh in a forked child, which has none of the threads."""
     _calls.forget()
     _waits.forget()
 
@@ -117,7 +117,7 @@ class _Call:
             result, error, self.result = self.result, self.error, None
         self.stopper.stop()
         if result is not None and error is None and self._undo is not None:
-            # It was done in the very moment in which its task was cancelled.
+            # The call finished in the very moment in which its task was cancelled.
             undo = self._undo
 
             def late() -> None:
@@ -162,12 +162,12 @@ async def _in(
 
 
 async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call something that waits for a while. Cancelled, it is ended early where it waits."""
+    """Call a function that blocks for a while. If the task is cancelled, the wait is ended early."""
     return await _in(_calls, None, function, args, kwargs)
 
 
 async def wait(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call something that may wait for ever."""
+    """Call a function that may block without end."""
     return await _in(_waits, None, function, args, kwargs)
 
 

@@ -80,7 +80,7 @@ class SampleMissListener(Listener[Miss]):
 
 
 class AdvancedSubscriber(Samples):
-    """A subscriber that orders what it gets, asks for what is missing, and says what is lost."""
+    """A subscriber that orders samples, asks for missing ones, and reports lost ones."""
 
     _servers: weakref.WeakSet[Server[Any]]
 

@@ -21,7 +21,7 @@ class Declared(Context, Ready):
     _declared: Any
 
     async def undeclare(self) -> None:
-        """End it. A second time is a ``UsageError``."""
+        """Undeclare the entity. A second call raises ``UsageError``."""
         await self._declared.undeclare()
 
     async def _leave(self) -> None:
@@ -32,7 +32,7 @@ class Items(Generic[T]):
     """Values made of the items of an iterator. A cancelled call has taken no item; iteration may go on."""
 
     def __init__(self, source: AsyncIterator[Any], read: Callable[[Any], T]) -> None:
-        """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""
+        """Wrap the items of the source; items for which ``read`` returns ``LEFT_OUT`` are skipped."""
         self._source = source
         self._read = read
 
