@@ -53,11 +53,11 @@ _EPILOG = "zwire COMMAND --help explains a command, with examples."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and give its exit code."""
+    """Run a command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed()
     if arguments[:2] == ["spool", "keep"]:
-        # --dir says the same, and words on both sides of an option are more than argparse reads.
+        # --dir means the same, and argparse cannot read positional words on both sides of an option.
         del arguments[1]
     try:
         args = _parser(arguments).parse_args(arguments)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = command.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer has nowhere to go; without this the interpreter would say so at its end.
+        # The buffered rest cannot be written; without this the interpreter would report it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except KeyboardInterrupt:
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed() -> None:
-    """Give output that a parent has closed (``>&-``) somewhere to go: commands and argparse write to it."""
+    """Redirect output that a parent has closed (``>&-``): commands and argparse write to it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end

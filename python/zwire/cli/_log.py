@@ -34,7 +34,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def heard(args: argparse.Namespace) -> Iterator[None]:
-    """Let the person hear what they have asked for, while a command runs."""
+    """Show the log on standard error as requested, while a command runs."""
     import logging
 
     from zwire import log, zenoh

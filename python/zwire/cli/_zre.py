@@ -65,7 +65,7 @@ def add_node(parser: argparse.ArgumentParser) -> None:
 
 
 def node(args: argparse.Namespace, **settings: Any) -> zre.Node:  # noqa: ANN401 - those of zre.Config
-    """Give the node that the options describe; it is not started."""
+    """Return the node that the options describe; it is not started."""
     headers = {}
     for header in args.header:
         name, equals, value = header.partition("=")
@@ -90,7 +90,7 @@ def node(args: argparse.Namespace, **settings: Any) -> zre.Node:  # noqa: ANN401
 
 
 def row(node: zre.Node, peer: str) -> dict[str, Any]:
-    """Give what is known of a peer."""
+    """Return a dict that describes a peer."""
     return {
         "peer": peer,
         "name": node.peer_name(peer),
@@ -102,7 +102,7 @@ def row(node: zre.Node, peer: str) -> dict[str, Any]:
 
 
 def event_line(event: zre.Event, form: str) -> str:
-    """Give an event as a line."""
+    """Return an event as a line."""
     if form == "jsonl":
         return json.dumps(_event_fields(event), ensure_ascii=False)
     match event:

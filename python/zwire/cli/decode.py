@@ -2,7 +2,7 @@
 
 Zenoh is recognised on any port, over TCP, UDP, multicast and WebSocket; so are ZMTP, ZRE with its beacons,
 ZRE/LOG and zgossip. Other traffic is left alone. Bytes that do not decode become a record that says where
-and why. What is said under CURVE is encrypted; its handshakes are told.
+and why. Messages under CURVE are encrypted; only their handshakes are decoded.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _same(output: Path, name: str) -> bool:
-    """Whether both are one file on a disk; a terminal or a pipe may be read and written."""
+    """Whether both are one regular file; a terminal or a pipe may be read and written."""
     return output.is_file() and Path(name).is_file() and output.samefile(name)
 
 

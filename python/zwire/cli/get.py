@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, and print answers as they come."""
+    """Send the query, and print replies as they come."""
     line = _format.reply_formatter(args.format)
     answers = errors = 0
     with _options.stop_signals(), _options.open_session(args) as session:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             answers += 1
             if reply.err is not None:
                 errors += 1
-            # An error is an answer too; as text it goes where errors go.
+            # An error is a reply too; as text it goes to standard error.
             out = sys.stderr if reply.err is not None and args.format == "text" else sys.stdout
             print(line(reply), file=out, flush=True)
     if not answers:

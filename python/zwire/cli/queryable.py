@@ -83,7 +83,7 @@ def _answer(query: Query, args: argparse.Namespace) -> None:
 
 
 def _concrete(query: Query, key: str) -> str:
-    """Choose the key of the answer: the queryable's own, or where that is wild the one asked for."""
+    """Choose the key of the reply: the queryable's own, or that of the query if the former has wildcards."""
     return str(query.key_expr) if "*" in key else key
 
 

@@ -1,7 +1,7 @@
-"""Publishes what Parquet, Arrow IPC, MCAP or captures hold, with the pauses it was recorded with.
+"""Publishes recordings from Parquet, Arrow IPC, MCAP or captures, with their original pauses.
 
 Several sources, and the folders of a spool, are merged by time. Keys, payloads, kinds, encodings and
-attachments are as recorded. At the end it says how much it was, and how late at most.
+attachments are as recorded. At the end it prints the number of rows, and the largest delay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ examples:
 """
 
 _PATIENCE = 10.0
-"""Seconds in which the network has to take the rest."""
+"""Seconds for the network to take the queued rest."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _State:
-    """How far a replay is; a recording that notes where in the files its rows are."""
+    """Progress of a replay, and a recording that notes the position of its rows in the files."""
 
     def __init__(self, found: recording.Recording, loop: int | None) -> None:
         self._found = found

@@ -47,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
                 while not never.wait(_LOOK_SECONDS):
                     pass
         except KeyboardInterrupt:
-            # How a hub is ended, not how it fails.
+            # An interrupt is the normal end of a hub, not a failure.
             return 0
     return 0

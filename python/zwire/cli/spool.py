@@ -51,7 +51,7 @@ examples:
 
 _INSPECT = ("serve", "stat", "verify", "cat", "export")
 _REPORT = 1.0
-"""Seconds between two looks for problems."""
+"""Seconds between two checks for problems."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -158,7 +158,7 @@ def when(text: str) -> datetime:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Keep, or look."""
+    """Run a subcommand."""
     if args.dir is not None:
         with _options.stop_signals(), contextlib.suppress(KeyboardInterrupt):
             _keep(args)
@@ -220,7 +220,7 @@ def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any])
 
 
 def _zre_config(args: argparse.Namespace) -> dict[str, Any]:
-    """Give the settings of the node; what is no JSON is a text."""
+    """Return the settings of the node; a value that is no JSON is taken as text."""
     for name in ("listen", "mode", "config", "cfg", "tap"):
         if getattr(args, name):
             raise ConfigError(f"--{name} is for Zenoh; give --zre NAME=VALUE", path=f"--{name}")
@@ -237,7 +237,7 @@ def _zre_config(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _watch(spooler: Keeper) -> NoReturn:
-    """Wait for the signal to end; a terminal shows what goes on, and problems are told once."""
+    """Wait for the signal to end; show progress on a terminal, and report each problem once."""
     said = None
 
     def line(seconds: float) -> str:
@@ -333,7 +333,7 @@ def _export(path: Path, args: argparse.Namespace) -> int:
 
 
 def _write(kind: str, batches: Iterator[pa.RecordBatch], path: Path) -> int:
-    """Write batches; returns how many rows."""
+    """Write batches; return the number of rows."""
     if kind == "mcap":
         from zwire import recording
 
@@ -412,7 +412,7 @@ def _need_pyarrow(command: str) -> None:
 
 @contextlib.contextmanager
 def _shown() -> Iterator[Callable[[int, int], object]]:
-    """Give what is told how far it is; a terminal shows it."""
+    """Yield a function that gets the progress; it is shown on a terminal."""
     at = [0, 0]
 
     def step(done: int, total: int) -> None:

@@ -1,6 +1,6 @@
-"""Runs a node for `--wait` seconds and prints what it saw: the first thing to do when a peer is missing.
+"""Runs a node for `--wait` seconds and prints its view of the network: use it first if a peer is missing.
 
-Exit code 1: no node can run here; it says why, and which interfaces there are.
+Exit code 1: no node can run here; the reason and the interfaces of the host are printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waits until the group has `--peers` members that it knows of, sends, and says how many queues took it."""
+"""Waits until the group has `--peers` known members, sends, and prints how many queues took the message."""
 
 from __future__ import annotations
 
