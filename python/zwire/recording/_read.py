@@ -1,4 +1,4 @@
-"""Recordings as batches of samples, in the order of time."""
+"""Recordings as batches of samples, ordered by time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReadOptions(TypedDict, total=False):
 class Recording:
     """Files as batches of samples; each iteration reads them from the beginning.
 
-    It is also an Arrow stream, for ``pyarrow.table`` and whatever else reads Arrow. :func:`read` makes it.
+    Also an Arrow stream, for ``pyarrow.table`` and other readers of Arrow. Made by :func:`read`.
     """
 
     def __init__(self, sources: Iterable[str | PathLike[str]], **options: Unpack[ReadOptions]) -> None:
@@ -73,11 +73,11 @@ class Recording:
 
     @property
     def position(self) -> int:
-        """About how many of them the last iteration has read."""
+        """Approximate bytes of the files read by the last iteration."""
         return sum(source.position for stream in self._streams for source in stream)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Give the batches, those that the filters leave rows of."""
+        """Yield the batches, without those that the filters leave empty."""
         arrow()
         import pyarrow as pa
 
@@ -99,11 +99,11 @@ class Recording:
                 yield pa.RecordBatch.from_arrays(chosen, schema=self._rows.arrow())
 
     def __arrow_c_schema__(self) -> object:
-        """Give the schema by the Arrow C interface."""
+        """Return the schema through the Arrow C interface."""
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give all batches by the Arrow C interface."""
+        """Return all batches through the Arrow C interface."""
         import pyarrow as pa
 
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
@@ -156,7 +156,7 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
 
 
 def _micros(when: When) -> tuple[bool, int] | None:
-    """Give microseconds, and whether they count from 1970."""
+    """Return a time in microseconds, and whether it counts from 1970."""
     if when is None:
         return None
     if isinstance(when, dt.datetime):
@@ -189,7 +189,7 @@ def _like(links: pa.Array, pattern: str) -> pa.Array:
 
 
 class _Head:
-    """A stream of batches, and when the rows of its next one are due."""
+    """A stream of batches, and the times of the rows of its next one."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -206,7 +206,7 @@ class _Head:
         return self.batch is not None
 
     def take(self, until: int) -> tuple[Any, Any]:
-        """Give the rows that are due until then."""
+        """Return the rows due until a time."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -217,13 +217,13 @@ class _Head:
 
 
 def _merge(streams: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of several streams in the order of time; rows of one stream keep theirs."""
+    """Yield the rows of several streams ordered by time; rows of one stream keep their order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     heads = [_Head(stream) for stream in streams]
     while left := [head for head in heads if head.fill()]:
-        # The batch that ends first goes whole, and of the others what is not later.
+        # The batch that ends first is taken whole, of the others the rows that are not later.
         until = min(head.due[-1].as_py() for head in left)
         parts = [taken for head in left if (taken := head.take(until))[0].num_rows]
         if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""Batches of samples into files."""
+"""Writing of batches of samples into files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Written", "write"]
 _WRITTEN = ("parquet", "arrow", "mcap")
 
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
-"""When a row group of Parquet is written; so much is held until then."""
+"""Limits of a row group of Parquet; up to so much is held in memory until it is written."""
 
 _NOT_IN_MCAP = ("attachment", "shard", "offset")
 
@@ -36,9 +36,9 @@ class Written(NamedTuple):
 
     rows: int
     bytes: int
-    """Of payload."""
+    """Bytes of payload written."""
     lost: dict[str, int]
-    """Columns for which the format has no place, and how many rows had something there."""
+    """Columns without a place in the format, and the number of rows with a value there."""
 
 
 def write(
@@ -67,7 +67,7 @@ def write(
         compress: By zstd.
 
     Returns:
-        What was written. If ``batches`` raises, the file is whole and holds what came before.
+        The counts of what was written. If ``batches`` raises, the file is complete and holds all before.
 
     Raises:
         RecordingError: A batch has no key, or a row no place in an MCAP: it has no time, or the file 65,535
@@ -115,7 +115,7 @@ def _parquet(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[A
 
 
 class _Group:
-    """Batches that become a row group of Parquet: each has statistics and pages of every column."""
+    """Batches collected for a row group of Parquet: each has statistics and pages of every column."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer = writer
