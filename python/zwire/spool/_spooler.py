@@ -1,4 +1,4 @@
-"""From subscribers into a spool, and what all spoolers have."""
+"""The spooler of subscribers, and the base of all spoolers."""
 
 from __future__ import annotations
 
@@ -65,34 +65,36 @@ class Keeper(ABC):
     _writer: SpoolWriter
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the spool."""
         self.close()
 
     @property
     def id(self) -> str:
-        """Which spool it is: 32 hexadecimal digits."""
+        """The id of the spool: 32 hexadecimal digits."""
         return self._writer.id
 
     def stats(self) -> dict[str, Any]:
-        """Say what has come and what became of it.
+        """Return counters of the spooler.
 
         ``received`` messages came, ``dropped`` of them did not fit in the queue, ``waiting`` and
         ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
-        messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are what the numbers
-        of publishers, or peers, say. ``problem`` is what went wrong last, or ``None``.
+        messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are counted by the
+        numbers of publishers, or peers. ``problem`` is the last error, or ``None``.
         """
         return self._writer.stats()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until everything that has come until now can be read; ``False`` if the time was up first."""
+        """Wait until all messages received so far can be read; ``False`` if the time was up first."""
         return self._writer.flush(timeout)
 
     def close(self, timeout: float = 30.0) -> None:
-        """Take no more, write what has come, seal the segments, let go of the spool; only the first time.
+        """Stop receiving, write all queued messages, seal the segments, unlock the spool.
+
+        Repeated calls have no effect.
 
         Raises:
             SpoolError: Not everything could be written.
@@ -109,15 +111,16 @@ class Keeper(ABC):
         """Stop receiving; may be called twice. Queued messages stay for the writer to take."""
 
     def _leave(self) -> None:
-        """Let go of the network."""
+        """Disconnect from the network."""
         self._end()
 
 
 class Spooler(Keeper):
-    """Keeps what is published on key expressions in a spool, from its creation until :meth:`close`.
+    """Keeps publications on key expressions in a spool, from its creation until :meth:`close`.
 
-    A context manager. What comes is always taken from the network: when the disk is too slow, samples wait in
-    a queue that is bounded in bytes, and what does not fit is dropped, counted, and a row in the log of gaps.
+    A context manager. Messages are always taken from the network: when the disk is too slow, samples wait in
+    a queue bounded in bytes, and a sample that does not fit is dropped, counted, and noted in the log of
+    gaps.
     """
 
     def __init__(
@@ -168,7 +171,7 @@ class Spooler(Keeper):
 
         Raises:
             SpoolLocked: Another writer has the spool open.
-            SpoolMismatch: There is a spool with other columns or shards.
+            SpoolMismatch: The folder has a spool with other columns or shards.
         """
         keys = [keyexprs] if isinstance(keyexprs, str) else list(keyexprs)
         if not keys:
@@ -196,7 +199,7 @@ class Spooler(Keeper):
         self._lost: dict[str, float] = {}
         self._server: RangeServer | None = None
         try:
-            # First the spool: what is in it is not asked for.
+            # Open the spool first: samples in it are not asked for again.
             self._writer = writer_of(self.path, wanted, linger, retention)
         except BaseException:
             self._leave()
@@ -223,14 +226,14 @@ class Spooler(Keeper):
 
     @property
     def session(self) -> zenoh.Session:
-        """Where it is subscribed."""
+        """The session of the subscriptions."""
         return self._session
 
     def ready(self, timeout: float | None = None) -> None:
-        """Wait until the neighbours know what is subscribed.
+        """Wait until the neighbours know of the subscriptions.
 
         Raises:
-            TimedOut: They do not within ``timeout`` seconds.
+            TimedOut: They do not know of them within ``timeout`` seconds.
         """
         for subscriber in self._subscribers:
             subscriber.wait_ready(timeout)
@@ -238,14 +241,14 @@ class Spooler(Keeper):
             self._server.ready(timeout)
 
     def _max_age(self, history: bool | float) -> float | None:
-        """Give how far back caches are asked, and tell it; ``None`` for everything that they have."""
+        """Return the age up to which caches are asked, and note it as a gap; ``None`` for no limit."""
         if history is False:
             return None
         since = None
         if history is not True:
             since = time.time() - history
         elif self._writer.last is not None:
-            # What is there already is not taken again.
+            # Rows present already are not taken again.
             since = self._writer.last / 1e6 - _SLACK
         asked = "for all that they have"
         if since is not None:
@@ -269,7 +272,7 @@ class Spooler(Keeper):
             self._session.close()
 
     def _link_changed(self, event: zenoh.TransportEvent) -> None:
-        """Tell a neighbour that comes back: what was sent meanwhile may be missing."""
+        """Note a gap for a neighbour that comes back: messages sent meanwhile may be missing."""
         zid = str(event.transport.zid)
         if event.kind == zenoh.SampleKind.DELETE:
             if len(self._lost) < _MAX_LOST:

@@ -1,4 +1,4 @@
-"""From a ZRE network into a spool."""
+"""Spoolers of a ZRE network."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class ZreSpooler(Keeper):
     """Keeps the events of a ZRE network in a spool, from its creation until :meth:`close`.
 
     The spooler is a node of that network. It keeps every enter, exit, evasive, silent, join, leave and leader
-    event, the messages to its groups, and those to itself. The table is ``zre``. A context
-    manager.
+    event, the messages to its groups, and those to itself. The table is ``zre``. A context manager.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class ZreSpooler(Keeper):
 
         Raises:
             SpoolLocked: Another writer has the spool open.
-            SpoolMismatch: There is a spool with another table or other columns.
+            SpoolMismatch: The folder has a spool with another table or other columns.
             ConfigError: An option that cannot be used; ``path`` names it.
         """
         wanted = settings(
@@ -104,7 +103,7 @@ class ZreSpooler(Keeper):
 
     @property
     def node(self) -> zre.Node:
-        """The node that it is."""
+        """The node of the spooler."""
         return self._node
 
     def _end(self) -> None:
@@ -114,9 +113,9 @@ class ZreSpooler(Keeper):
 
 
 class ZreLogSpooler(Keeper):
-    """Keeps what nodes log (ZRE/LOG) in a spool, from its creation until :meth:`close`.
+    """Keeps the log lines of nodes (ZRE/LOG) in a spool, from its creation until :meth:`close`.
 
-    It has a collector, and a node that announces it; every node that knows ZRE/LOG sends there. The
+    It has a collector, and a node that announces it; every node that supports ZRE/LOG sends there. The
     table is ``zre.log``. A context manager.
     """
 
@@ -137,7 +136,7 @@ class ZreLogSpooler(Keeper):
         retention: Retention | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        """Open the spool for writing, listen, and tell the network.
+        """Open the spool for writing, listen, and announce the collector.
 
         Args:
             path: The folder.
@@ -157,7 +156,7 @@ class ZreLogSpooler(Keeper):
 
         Raises:
             SpoolLocked: Another writer has the spool open.
-            SpoolMismatch: There is a spool with another table or other columns.
+            SpoolMismatch: The folder has a spool with another table or other columns.
             ConfigError: An option that cannot be used; ``path`` names it.
         """
         wanted = settings(
@@ -194,13 +193,13 @@ class ZreLogSpooler(Keeper):
 
     @property
     def endpoint(self) -> str:
-        """Where nodes send what they log, as ``tcp://host:port``."""
+        """The endpoint to which nodes send log lines, as ``tcp://host:port``."""
         return self._log.endpoint
 
     def stats(self) -> dict[str, Any]:
-        """Say what has come and what became of it, as :meth:`Spooler.stats` does.
+        """Return counters of the spooler, as :meth:`Spooler.stats` does.
 
-        ``malformed`` messages were no ZRE/LOG.
+        ``malformed`` messages were no valid ZRE/LOG.
         """
         return {**super().stats(), "malformed": self._log.malformed}
 
