@@ -33,12 +33,12 @@ _LISTS = ("generations", "interfaces", "peers", "gossip_bind", "gossip_connect",
 
 
 def node_settings(config: IntoNodeConfig) -> str:
-    """Give a configuration as canonical JSON: picklable, comparable, the same everywhere.
+    """Return a configuration as canonical JSON: picklable, comparable, the same everywhere.
 
     A secret key may be ``env:NAME`` or ``file:/path``: it is read in the process that starts the node.
 
     Raises:
-        ConfigError: It is wrong, or not for several nodes: a UUID, a collector, or a function.
+        ConfigError: The configuration is wrong, or not for several nodes: a UUID, a collector, a function.
     """
     from zwire.zre import Config, Node, keypair
 
@@ -51,7 +51,7 @@ def node_settings(config: IntoNodeConfig) -> str:
     made = dataclasses.replace(made, on_overflow="drop_oldest")
     secret = made.secret_key
     named = secret is not None and is_reference(secret)
-    # A node knows what it can be made of; where a key is only named, any other one will do for that.
+    # Making a node checks the settings; a key given by reference is replaced by another one for that.
     Node(config=dataclasses.replace(made, secret_key=keypair()[1]) if named else made)
     fields = made.settings()
     fields["headers"] = dict(made.headers)
@@ -75,7 +75,7 @@ def _config(text: str) -> Config:
 
 @dataclass(eq=False, kw_only=True)
 class _Entry(Entry):
-    """A node of the cache, and how many tasks use it."""
+    """A node of the cache, and the number of tasks that use it."""
 
     node: Node
     users: int = 0
@@ -87,7 +87,7 @@ class _Entry(Entry):
         return not self.node.running
 
     def close(self) -> None:
-        # What waits for peers may go out.
+        # Give queued messages time to be sent.
         self.node.stop()
 
 
@@ -104,7 +104,7 @@ def _start(text: str) -> _Entry:
 
 @contextlib.contextmanager
 def lend(text: str) -> Iterator[Node]:
-    """Give the node of this process for a configuration; start it if there is none."""
+    """Yield the node of this process for a configuration; start it if there is none."""
     cache = _process.cache
     with cache.lock:
         entry = cache.entry(text, lambda: _start(text))
@@ -117,11 +117,11 @@ def lend(text: str) -> Iterator[Node]:
 
 
 def close_nodes() -> None:
-    """Stop the nodes of this process at once."""
+    """Stop all nodes of this process at once."""
     _process.cache.close()
 
 
 def node_counts() -> dict[str, int]:
-    """Count what this process has started, and what still runs."""
+    """Count the nodes started by this process, and those still running."""
     counts = _process.cache.counts()
     return {"started": counts["opened"], "running": counts["open"]}

@@ -1,8 +1,8 @@
-"""Secrets of a session's configuration: named where the job is written, read where the session is opened.
+"""Secrets of a session's configuration: referred to in the job, read where the session is opened.
 
-What a job is made of travels: options are shown in plans, readers and writers are pickled. So a secret can be
+A job is copied and shown: options appear in plans, readers and writers are pickled. So a secret can be
 given as ``env:NAME`` (a variable of the process that opens the session) or ``file:/path`` (a file there), and
-is only ever put in where the session is opened.
+is only inserted where the session is opened.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fetch(name: str, reference: str) -> str:
     """Read the secret that a reference names, in this process.
 
     Raises:
-        ConfigError: There is none; the message has the reference.
+        ConfigError: The variable or file is missing; the message has the reference.
     """
     kind, _, where = reference.partition(":")
     if kind == "env":
@@ -54,17 +54,17 @@ def fetch(name: str, reference: str) -> str:
 
 
 def check_referred(name: str, value: str) -> str:
-    """Give a reference back; refuse a secret that is there itself, without repeating it."""
+    """Return a reference unchanged; refuse a literal secret, without repeating it."""
     if not is_reference(value):
         raise ConfigError(f"{name}: a secret would be in plans and pickles; {_HOW}", path=name)
     return value
 
 
 def refuse_inline(text: str) -> None:
-    """Refuse a configuration (canonical JSON) that holds a secret itself.
+    """Refuse a configuration (canonical JSON) with a literal secret.
 
     Raises:
-        ConfigError: It does. The secret is not in the message.
+        ConfigError: There is one. The secret is not in the message.
     """
     tree = json.loads(text)
     for path in SECRETS:
@@ -78,7 +78,7 @@ def refuse_inline(text: str) -> None:
 
 
 def resolved(text: str) -> str:
-    """Give a configuration with the secrets that it names; for the process that opens the session."""
+    """Replace the references in a configuration by secrets; for the process that opens the session."""
     if '"env:' not in text and '"file:' not in text:
         return text
     tree = json.loads(text)

@@ -44,7 +44,7 @@ def settings(config: IntoConfig) -> str:
 
 @functools.lru_cache(maxsize=64)
 def value(text: str, path: str) -> Any:  # noqa: ANN401 - whatever the key holds
-    """Give the value of a key of a canonical configuration."""
+    """Return the value of a key of a canonical configuration."""
     from zwire.zenoh import Config
 
     return json.loads(Config.from_json5(text).get_json(path))

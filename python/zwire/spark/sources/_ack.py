@@ -42,7 +42,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
 
 
 class Hop:
-    """The nodes that the session is linked to, and what they have counted when the task began."""
+    """The nodes that the session is linked to, and their counters at the beginning of the task."""
 
     def __init__(self, session: Session, timeout: float) -> None:
         self.session = session
@@ -70,7 +70,7 @@ class Hop:
                 problem = f"{zid} has lost messages while {rows} rows were sent: {said}"
                 raise Undelivered(problem, rows=rows, missing=sum(risen.values()))
             seen = now["node.pushes_in"] - before["node.pushes_in"]
-            # Of several neighbours each gets what it asked for.
+            # Each of several neighbours sends what it subscribed to.
             if len(self.before) == 1 and seen < rows:
                 problem = f"{zid} has taken {seen} publications while {rows} rows were sent"
                 why = f"its link has dropped {dropped}" if dropped else "its policies forbid some"
@@ -94,10 +94,10 @@ class Hop:
 def check_receipts(
     session: Session, prefix: str, receivers: int, marks: Marks, rows: int, timeout: float
 ) -> None:
-    """Wait until receivers say that they have got each row of this task.
+    """Wait until receivers confirm each row of this task.
 
     Raises:
-        Undelivered: Not within ``timeout`` seconds.
+        Undelivered: Rows were not confirmed within ``timeout`` seconds.
     """
     query, batch, partition, _ = marks.identity
     asked = f"query={query.hex};batch={batch};partition={partition};rows={marks.rows}"
@@ -126,7 +126,7 @@ def _neighbours(session: Session) -> list[str]:
 
 
 def _ask(session: Session, selector: str, timeout: float) -> Iterator[Any]:
-    """Give what each answers, read as JSON; the question goes behind everything that was sent."""
+    """Yield each answer, parsed as JSON; the query is sent behind all publications."""
     from zwire import zenoh
 
     replies = session.get(

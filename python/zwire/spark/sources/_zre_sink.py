@@ -56,12 +56,12 @@ class Told(WriterCommitMessage):
 
 
 def writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Give the writer of a batch."""
+    """Return the writer of a batch."""
     return BatchWriter(*_checked(given, schema, overwrite=overwrite))
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Give the writer of the batches of a stream."""
+    """Return the writer of the batches of a stream."""
     return StreamWriter(*_checked(given, schema, overwrite=overwrite), row_schema(schema))
 
 
@@ -97,7 +97,7 @@ def _checked(
 
 
 def _config(options: Options, node: Mapping[str, str]) -> dict[str, Any]:
-    """Give the fields of a node: those of ``config``, and single ones on top of them."""
+    """Return the fields of a node: those of ``config``, overridden by single ones."""
     from zwire.zre import Config
 
     try:
@@ -120,7 +120,7 @@ def _config(options: Options, node: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value(kind: str, text: str) -> Any:  # noqa: ANN401 - whatever a field holds
-    """Read a field: JSON, but for texts, and lists of texts with commas between."""
+    """Parse a field: JSON, except for texts, and for lists of texts separated by commas."""
     if kind.startswith("str") and "Sequence" not in kind:
         return text
     try:
@@ -145,20 +145,20 @@ class _Teller:
 
 
 class BatchWriter(_Teller, DataSourceArrowWriter):
-    """Tells a DataFrame."""
+    """Sends a DataFrame."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
-        """Tell a partition."""
+        """Send a partition."""
         return self.tell(iterator)
 
 
 class StreamWriter(_Teller, DataSourceStreamArrowWriter):
-    """Tells the batches of a stream."""
+    """Sends the batches of a stream."""
 
     def __init__(self, options: TellOptions, to: str | None, columns: RowSchema) -> None:
         super().__init__(options, to)
         self.columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
-        """Tell a partition of a batch; of rows as well, which is what Spark 4.0 gives."""
+        """Send a partition of a batch; also given as rows, as Spark 4.0 does."""
         return self.tell(to_arrow(iterator, self.columns))
