@@ -28,14 +28,14 @@ class Counting(Keyed):
     """A reader of payloads that counts those that are no values of its model."""
 
     def __init__(self) -> None:
-        """Begin to count."""
+        """Start the count at 0."""
         self._failed = 0
         # Callbacks may run in several threads.
         self._lock = threading.Lock()
 
     @property
     def failed(self) -> int:
-        """Payloads so far that were no values of the model."""
+        """Number of payloads so far that were no values of the model."""
         return self._failed
 
     def _count_failure(self) -> None:
@@ -49,7 +49,7 @@ class Declared:
     _declared: Any
 
     def undeclare(self) -> None:
-        """End it. A second time is a ``UsageError``."""
+        """Undeclare the entity. A second call raises ``UsageError``."""
         self._declared.undeclare()
 
     def __enter__(self) -> Self:
