@@ -4,7 +4,7 @@
 
     from zwire.zre.compat import Pyre, PyreEvent     # was: from pyre import Pyre, PyreEvent
 
-What differs, on purpose:
+Intended differences:
 
 - ``set_interval``, ``set_port``, ``set_interface`` and ``set_endpoint`` work, before :meth:`Pyre.start`.
 - ``whispers`` and ``shouts`` put their arguments into the format, with ``%``.
@@ -39,9 +39,9 @@ __all__ = ["Pyre", "PyreEvent"]
 _log = logging.getLogger(__name__)
 
 _QUEUE = 1000
-"""Events that wait for the program here; more wait in the node, which has its own bound."""
+"""Most events queued here; further ones wait in the node, which has its own limit."""
 
-# What pyre never tells: its programs would not know the words.
+# Events that pyre never reports: its programs would not know them.
 _UNKNOWN_TO_PYRE = ("EVASIVE", "SILENT", "MESSAGES_LOST", "LEADER")
 
 # The numbers of zmq.EVENTS and zmq.POLLIN, which are part of the interface of ZeroMQ.
@@ -52,7 +52,7 @@ _POLLIN = 1
 class _Inbox(int):
     """A file descriptor that is readable while events wait.
 
-    It is a number because that is what pollers give back: ``node.socket() in dict(poller.poll())`` holds.
+    It is an int because pollers return it: ``node.socket() in dict(poller.poll())`` holds.
     """
 
     _waiting: collections.deque[list[bytes]]
@@ -73,7 +73,7 @@ class _Inbox(int):
         return int(self)
 
     def get(self, option: int) -> int:
-        """``zmq.EVENTS`` gives ``zmq.POLLIN`` if an event waits, else 0."""
+        """Return ``zmq.POLLIN`` for ``zmq.EVENTS`` if an event waits, else 0."""
         if option != _EVENTS:
             raise UsageError(f"only zmq.EVENTS (15) can be asked of this socket, not {option}")
         with self._changed:
@@ -82,7 +82,7 @@ class _Inbox(int):
     getsockopt = get
 
     def poll(self, timeout: float | None = None, _flags: int = _POLLIN) -> int:
-        """Wait up to ``timeout`` milliseconds for an event; gives ``zmq.POLLIN`` or 0."""
+        """Wait up to ``timeout`` milliseconds for an event; return ``zmq.POLLIN`` or 0."""
         with self._changed:
             self._changed.wait_for(self.ready, None if timeout is None else timeout / 1000)
             return _POLLIN if self._waiting else 0
@@ -133,14 +133,14 @@ class Pyre:
     """A node; silent until :meth:`start`.
 
     Args:
-        name: what peers are told; ``None`` is the first six characters of the UUID.
-        ctx: a ZeroMQ context in pyre; nothing here.
+        name: the name announced to peers; ``None`` is the first six characters of the UUID.
+        ctx: a ZeroMQ context in pyre; ignored here.
     """
 
     def __init__(self, name: str | None = None, ctx: object = None, **_: object) -> None:  # noqa: ARG002
         identity = uuid4()
         while not identity.bytes[0]:
-            # Old libraries take an identity that starts with a zero octet for none.
+            # Old libraries treat an identity that starts with a zero octet as missing.
             identity = uuid4()
         self._uuid = identity
         self._name = name or str(identity)[:6]
@@ -221,7 +221,7 @@ class Pyre:
         node.start()
 
     def stop(self) -> None:
-        """Say goodbye to the peers and end; STOP is the last event."""
+        """Send a goodbye to the peers and stop; STOP is the last event."""
         if self._node is None or self._stopped:
             return
         self._stopped = True
@@ -251,22 +251,22 @@ class Pyre:
     # ---- Events ----
 
     def recv(self, timeout: float | None = None) -> list[bytes]:
-        """Wait for the next event and give its frames.
+        """Wait for the next event and return its frames.
 
-        They are type, UUID of the peer (16 octets), its name, and then: ENTER headers as JSON, endpoint; JOIN
-        and LEAVE the group; WHISPER the content; SHOUT the group and the content.
+        The frames are type, UUID of the peer (16 octets), its name, and then: ENTER headers as JSON,
+        endpoint; JOIN and LEAVE the group; WHISPER the content; SHOUT the group and the content.
 
         Args:
-            timeout: seconds; ``None`` waits for ever.
+            timeout: seconds; ``None`` waits without a limit.
 
         Raises:
-            zwire.errors.TimedOut: nothing came in that time.
-            zwire.errors.UsageError: the node has stopped and everything was taken.
+            zwire.errors.TimedOut: no event came in that time.
+            zwire.errors.UsageError: the node has stopped and all events were taken.
         """
         return self.inbox.take(timeout)
 
     def socket(self) -> _Inbox:
-        """Something that can be polled for events, see the module."""
+        """Return an object that can be polled for events, see the module."""
         return self.inbox
 
     def events(self) -> Iterator[PyreEvent]:
@@ -278,7 +278,7 @@ class Pyre:
                 return
 
     def recent_events(self) -> Iterator[PyreEvent]:
-        """Iterate over the events that have come already."""
+        """Iterate over the events queued already."""
         while self.inbox.get(_EVENTS) & _POLLIN:
             yield PyreEvent(self)
 
@@ -299,7 +299,7 @@ class Pyre:
             self._groups.remove(group)
 
     def whisper(self, peer: UUID, msg_p: bytes | list[bytes]) -> None:
-        """Send content, one frame or a list of them, to one peer; nothing happens if it is not there."""
+        """Send content, one frame or a list of them, to one peer; no effect if the peer is unknown."""
         if self._node is None:
             return
         try:
@@ -335,11 +335,11 @@ class Pyre:
         return "" if self._node is None else self._node.endpoint or ""
 
     def get_peer_name(self, peer: UUID) -> str:
-        """Name of a peer (deprecated in pyre: each event has it); empty if it is not there."""
+        """Name of a peer (deprecated in pyre: each event has it); empty if the peer is unknown."""
         return "" if self._node is None else self._node.peer_name(peer.hex) or ""
 
     def peer_address(self, peer: UUID) -> str:
-        """Endpoint of a peer; empty if it is not there."""
+        """Endpoint of a peer; empty if the peer is unknown."""
         return "" if self._node is None else self._node.peer_address(peer.hex) or ""
 
     def peer_header_value(self, peer: UUID, name: str) -> str:
