@@ -94,7 +94,7 @@ class ZwireError(Exception):
     _fields: tuple[str, ...] = ()
 
     def __init__(self, *args: object, **fields: object) -> None:
-        """Keep message and further arguments, and one attribute per field, ``None`` where it is not given."""
+        """Keep message and further arguments, and one attribute per field, ``None`` if it is not given."""
         super().__init__(*args)
         unknown = fields.keys() - set(self._fields)
         if unknown:
@@ -123,7 +123,7 @@ class ConfigError(ZwireError, ValueError):
 
 
 class UsageError(ZwireError):
-    """An undeclared object, one of another process after a fork, or a call that makes no sense there."""
+    """An undeclared object, one inherited over a fork, or a call that is not possible in this place."""
 
 
 class SessionClosed(UsageError):
@@ -131,7 +131,7 @@ class SessionClosed(UsageError):
 
 
 class InvalidValue(ZwireError, ValueError):
-    """A text, number or id out of which no timestamp, node id, encoding or matcher can be made."""
+    """A text, number or id that is no valid timestamp, node id, encoding or matcher."""
 
 
 class KeyExprError(ZwireError, ValueError):
@@ -142,7 +142,7 @@ class KeyExprError(ZwireError, ValueError):
 
 
 class RowError(ZwireError, ValueError):
-    """A row of a batch that cannot be published; those before it are.
+    """A row of a batch that cannot be published; the rows before it are.
 
     ``row`` counts from 0, ``key`` is the key in the row, ``reason`` says what is wrong.
     """
@@ -252,7 +252,7 @@ class DecodeError(RemoteProtocolError, ValueError):
 
 
 class QueryError(ZwireError):
-    """A queryable answered with an error; ``payload`` says which, in the format of ``encoding``."""
+    """An error reply of a queryable; ``payload`` is its content, in the format of ``encoding``."""
 
     _fields = ("payload", "encoding")
     payload: bytes | None

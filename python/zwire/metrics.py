@@ -1,10 +1,10 @@
 """The numbers of ``stats()`` for monitoring: as text for Prometheus, as instruments for OpenTelemetry.
 
-Names are those of :mod:`zwire.stats` with ``zwire_`` in front, and say their unit; what only rises ends in
+Names are those of :mod:`zwire.stats` with the prefix ``zwire_`` and the unit; counters end in
 ``_total``. Labels: ``local_id`` is the session, ``peer`` and ``link`` the node and the locator at the other
 end of a link, ``priority`` a lane of it, ``key_expr`` and ``kind`` a subscriber or queryable, ``reason`` why
-something was dropped or has ended; ``node`` and ``name`` are those of a node of ZRE. Consumers of one session
-on the same key are one.
+something was dropped or has ended; ``node`` and ``name`` are those of a ZRE node. Consumers of one session
+on the same key are summed up.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _Samples: TypeAlias = dict[_Labels, int | float]
 
 
 class _Family(NamedTuple):
-    """Numbers of one name."""
+    """All numbers of one name."""
 
     name: str
-    """With dots."""
+    """The name, with dots."""
     stat: Stat
 
     @property
@@ -67,13 +67,13 @@ class _Family(NamedTuple):
 
 
 def _place(name: str) -> tuple[str, _Labels]:
-    """Give family and labels of a number of a session."""
+    """Return family and labels of a number in a session's statistics."""
     if name == "session.dropped.consolidation_overflow":
         return "session.consolidation_overflow", ()
     for prefix in ("session.dropped", "links.ended"):
         if name.startswith(prefix + "."):
             return prefix, (("reason", name.removeprefix(prefix + ".")),)
-    # A name is not the beginning of another one.
+    # No name is a prefix of another one.
     return ("links.open" if name == "links" else name), ()
 
 
@@ -139,7 +139,7 @@ _FAMILIES = _families()
 
 
 def _collect(sources: Iterable[Source], *, detail: bool) -> dict[str, _Samples]:
-    """Give what all sources count now, by family."""
+    """Return the present numbers of all sources, by family."""
     found: dict[str, _Samples] = {name: {} for name in _FAMILIES}
 
     def add(family: str, labels: _Labels, value: float) -> None:
@@ -187,7 +187,7 @@ def _collect_node(node: _Node, add: Callable[[str, _Labels, float], None]) -> No
     try:
         stats, peers = node.stats(), node.peers()
     except UsageError:
-        # It does not run, and has counted nothing or is gone with what it has.
+        # The node is not running: it has counted nothing yet, or its counters are gone.
         return
     add("zre.peers", own, len(peers))
     for name, value in stats.items():
@@ -196,12 +196,12 @@ def _collect_node(node: _Node, add: Callable[[str, _Labels, float], None]) -> No
 
 
 def prometheus(*sources: Source, openmetrics: bool = False, detail: bool = True) -> str:
-    """Give what sources count, as text that Prometheus and others read.
+    """Return the numbers of sources, as text for Prometheus and compatible systems.
 
     Args:
-        sources: Sessions, and nodes of ZRE; one that does not run is left out.
+        sources: Sessions, and ZRE nodes; a node that is not running is left out.
         openmetrics: In the form of OpenMetrics 1.0 instead of that of Prometheus 0.0.4.
-        detail: With links, lanes, subscribers and queryables, besides the sums.
+        detail: Whether to include links, lanes, subscribers and queryables, besides the sums.
     """
     lines = []
     for name, samples in _collect(sources, detail=detail).items():
@@ -231,7 +231,7 @@ class _Look:
     """The snapshot shown by all instruments of one collection, so that they agree and each counts once."""
 
     def __init__(self, sources: Sequence[Source], *, detail: bool) -> None:
-        # Weakly: a session closes when its program drops it.
+        # Weak references: a session closes when its program drops it.
         self._sources = [weakref.ref(source) for source in sources]
         self._detail = detail
         self._lock = threading.Lock()
@@ -253,14 +253,14 @@ def _is_closed(source: Source) -> bool:
 
 
 def otel(*sources: Source, meter_provider: MeterProvider | None = None, detail: bool = True) -> None:
-    """Make instruments of OpenTelemetry that show what sources count, for as long as they are open.
+    """Create instruments of OpenTelemetry for the numbers of sources, as long as these are open.
 
     Needs the extra ``otel``. Units are those of UCUM; names have dots, and a sum is an observable counter.
 
     Args:
-        sources: Sessions, and nodes of ZRE. They are not kept open by it.
+        sources: Sessions, and ZRE nodes. The instruments do not keep them open.
         meter_provider: The provider of the instruments; without one, that of the program.
-        detail: With links, lanes, subscribers and queryables, besides the sums.
+        detail: Whether to include links, lanes, subscribers and queryables, besides the sums.
 
     Raises:
         ImportError: ``opentelemetry-api`` is not installed.

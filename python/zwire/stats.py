@@ -42,7 +42,7 @@ class LaneStats(TypedDict):
     waiting_bytes: int
     """Bytes that wait to be written."""
     capacity_bytes: int
-    """Most bytes that wait before messages are dropped or held up."""
+    """Most waiting bytes before messages are dropped or held up."""
     producers: int
     """Threads and tasks that are held up."""
 
@@ -55,26 +55,26 @@ class LinkStats(TypedDict):
     whatami: Literal["router", "peer", "client"] | None
     """The role of the other end."""
     src: str
-    """Our end, as a locator."""
+    """The own end, as a locator."""
     dst: str
     """The other end, as a locator."""
     seconds: float
-    """For how long it has been there."""
+    """Age of the link."""
     tx_bytes: int
     """Bytes written."""
     tx_messages: int
     """Network messages that were queued."""
     tx_writes: int
-    """Calls of the system that wrote."""
+    """System calls that wrote."""
     tx_dropped: int
     """Network messages that were dropped, because their lane was full."""
     rx_bytes: int
     """Bytes read."""
     rx_messages: int
-    """Network messages that came."""
+    """Network messages received."""
     lanes: dict[str, LaneStats]
-    """By name of the priority, ``control`` to ``background``; ``data`` alone where priorities are not told
-    apart."""
+    """Lanes by name of the priority, ``control`` to ``background``; ``data`` alone for a link without
+    priorities."""
 
 
 class QueueStats(TypedDict):
@@ -85,17 +85,17 @@ class QueueStats(TypedDict):
     kind: Literal["subscriber", "liveliness", "queryable"]
     """The kind of the declaration that takes items from the queue."""
     received: int
-    """Items that came, those that found no place included."""
+    """Items received, dropped ones included."""
     dropped: int
     """Items dropped because the queue was full."""
     replaced: int
     """Items replaced by a newer item of the same key."""
     waiting: int
-    """Items in it."""
+    """Items in the queue."""
     waiting_bytes: int
-    """Bytes in it."""
+    """Bytes in the queue."""
     capacity: int
-    """Most items in it."""
+    """Most items in the queue."""
     capacity_bytes: int
     """Most bytes in the queue, unless a single item has more."""
     full: Literal["block", "drop_newest", "drop_oldest", "latest"]
