@@ -50,7 +50,7 @@ def numbers(options: argparse.Namespace) -> Iterator[int]:
 
 
 def config(options: argparse.Namespace) -> zenoh.Config:
-    """Give the configuration that the options describe."""
+    """Return the configuration that the options describe."""
     made = zenoh.Config() if options.config is None else zenoh.Config.from_file(options.config)
     connect = options.connect
     if not (connect or options.listen or options.config or options.mode):

@@ -82,7 +82,7 @@ def _started(*arguments):
 
 @contextmanager
 def cluster(folder):
-    """Give the address of the master, and the processes of the workers."""
+    """Yield the address of the master, and the processes of the workers."""
     local = ("--host", "127.0.0.1", "--webui-port", "0")
     with _started("master.Master", *local, "--port", "0") as (process, log), ExitStack() as stack:
         address = _said(log, r"Starting Spark master at (spark://[\d.:]+)", process)

@@ -35,20 +35,20 @@ def full(name):
 
 
 def path(name):
-    """Give the file of a capture; a name without its protocol is of Zenoh."""
+    """Return the file of a capture; a name without its protocol is of Zenoh."""
     (found,) = CAPTURES.glob(f"{full(name)}.pcap*.gz")
     return str(found)
 
 
 def told(name):
-    """Give everything that the applications wrote down, in order."""
+    """Return everything that the applications wrote down, in order."""
     (found,) = CAPTURES.glob(f"{full(name)}.truth.jsonl.*")
     with (gzip if found.suffix == ".gz" else lzma).open(found, "rt") as lines:
         return list(map(json.loads, lines))
 
 
 def keys(name):
-    """Give the secrets of a capture under CURVE, as the decoder takes them."""
+    """Return the secrets of a capture under CURVE, as the decoder takes them."""
     secrets = [fact for fact in told(name) if fact["op"] in ("key_pair", "keys")]
     fields = ("secret_hex", "server_secret", "client_secret")
     return [fact[field] for fact in secrets for field in fields if field in fact]
@@ -142,7 +142,7 @@ def seen(rows):
 
 
 def missing(name, rows):
-    """Give what the applications have told and the rows do not hold; there has to be something told."""
+    """Return what the applications have told and the rows do not hold; there has to be something told."""
     wanted = facts(name)
     assert wanted, f"no facts about {name}"
     return wanted - seen(rows)

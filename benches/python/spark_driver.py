@@ -251,7 +251,7 @@ class Driver:
             return self.spark.read.parquet(f"{folder}/out").count(), *done[1:]
 
     def stream(self, folder: str, **options: str) -> Any:
-        """Give the rows of a spool as a stream, from the first one on."""
+        """Return the rows of a spool as a stream, from the first one on."""
         stream = self.spark.readStream.format("zwire").option("spool", folder)
         return stream.option("startingOffsets", "earliest").options(**options).load()
 

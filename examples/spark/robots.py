@@ -21,7 +21,7 @@ SECONDS = 30.0
 
 @contextmanager
 def hub(endpoint: str | None = None, tap: str | None = None) -> Generator[str]:
-    """Give the endpoint of a hub: that one, or one of our own on a free port, which ends with the block.
+    """Yield the endpoint of a hub: that one, or one of our own on a free port, which ends with the block.
 
     Args:
         endpoint: A hub that is there.
@@ -43,7 +43,7 @@ def client(endpoint: str) -> zenoh.Session:
 
 
 def readings(robots: int, seconds: int, start: int = 0) -> Iterator[tuple[str, str]]:
-    """Give keys and values of what robots measure, one reading a second each.
+    """Yield keys and values of what robots measure, one reading a second each.
 
     The first robot has no radio in the second minute: what it measures then comes a minute late.
     """

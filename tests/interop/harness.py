@@ -86,7 +86,7 @@ class Peer:
         return self.stderr.read()
 
     def send(self, op, **fields):
-        """Gives a command without waiting for its end."""
+        """Send a command without waiting for its end."""
         print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
 
     def answer(self, within=PATIENCE):

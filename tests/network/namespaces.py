@@ -144,7 +144,7 @@ class Host:
         self.namespace.ip("link set eth0 up")
 
     def move(self, number):
-        """Gives the interface another address in place of the one it has, as a DHCP server might."""
+        """Replace the address of the interface, as a DHCP server might."""
         old, self.address = self.address, f"{self.network.prefix}.{number}"
         self.namespace.ip(
             f"address del {old}/24 dev eth0",

@@ -44,7 +44,7 @@ def lists(folder, shard="0"):
 
 
 def served(folder):
-    """Give the rows that readers get, as far as they get any, and what was said otherwise."""
+    """Return the rows that readers get, as far as they get any, and what was said otherwise."""
     found, said = set(), []
     try:
         view = spool.open(folder)

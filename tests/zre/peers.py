@@ -112,7 +112,7 @@ class Peer:
     # ---- Commands ----
 
     def send(self, op, **fields):
-        """Gives a command without waiting for its answer."""
+        """Send a command without waiting for its answer."""
         print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
 
     def answer(self, within=PATIENCE):
@@ -122,7 +122,7 @@ class Peer:
         return thing["value"]
 
     def ask(self, op, within=PATIENCE, **fields):
-        """Gives a command and its answer."""
+        """Send a command, and return its answer."""
         try:
             self.send(op, **fields)
         except BrokenPipeError:
