@@ -1,4 +1,4 @@
-"""Asks once and prints the replies."""
+"""Sends one query and prints the replies."""
 
 import common
 

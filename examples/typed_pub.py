@@ -1,4 +1,4 @@
-"""Publishes values of a dataclass, in the format that is asked for."""
+"""Publishes values of a dataclass, in the format given by an option."""
 
 from dataclasses import dataclass
 
