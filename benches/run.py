@@ -39,7 +39,7 @@ AREAS = [
     "spool_range",
     "spark",
 ]
-# Minutes each: only with --long, or if --only asks for them.
+# Areas that take minutes: only with --long, or if --only selects them.
 LONG_AREAS = ["latency", "steady"]
 
 

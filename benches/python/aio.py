@@ -1,4 +1,4 @@
-"""Event loops against threads: `zwire.aio` and `zwire.zenoh` in turns. And what it takes to start.
+"""Event loops against threads: `zwire.aio` and `zwire.zenoh` in turns; also the cost of starting.
 
 Receiving: one process publishes batches, so that the one that receives is the slower. Publishing: one message
 at a time, received in batches.
@@ -32,7 +32,7 @@ SUBSCRIBERS = 2000
 START_SECONDS = 60.0
 _keys = itertools.count()
 
-# What it takes to import, to open, and to subscribe, in a process that has done nothing else.
+# Cost of importing, opening, and subscribing, in a process that has done nothing else.
 START = """
 import json, sys, time
 begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How long and how often to measure, and the areas that do it."""
+"""Duration and number of measurements, and the areas to measure."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Plan:
 
     smoke: bool = False
     only: re.Pattern[str] | None = None
-    # The kinds of links that are wanted; all, if it is not set.
+    # The kinds of links to measure; all, if it is not set.
     links: list[str] | None = None
-    # Of one trial of one side.
+    # Seconds of one trial of one side.
     seconds: float = 0.5
     rounds: int = 5
     sizes: list[int] = field(default_factory=lambda: list(NAMES))
 
     def wants(self, *rows: Row) -> bool:
-        """Whether any of the rows was asked for."""
+        """Whether any of the rows is selected."""
         return self.only is None or any(self.only.search(f"{row.area} {row.name}") for row in rows)
 
     def chosen(self, rows: list[Row]) -> list[Row]:
@@ -51,5 +51,5 @@ def interleaved(rounds: int, sides: list[Callable[[], T]]) -> Iterator[list[T]]:
 
 
 def progress(text: str) -> None:
-    """Say what is being measured."""
+    """Print what is being measured."""
     print(f"  {time.strftime('%H:%M:%S')} {text}", flush=True)

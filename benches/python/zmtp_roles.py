@@ -57,7 +57,7 @@ class Socket:
         self.socket.connect(f"tcp://127.0.0.1:{port}")
 
     def greet(self) -> None:
-        """Send until told otherwise: a publisher is not heard before the subscription has arrived."""
+        """Send until told otherwise: a publisher reaches no one before the subscription has arrived."""
         for _ in range(20):
             self.socket.send(HELLO)
             time.sleep(0.02)
@@ -122,7 +122,7 @@ class Socket:
                 return count - 1, clock() - first
 
     def echo(self) -> None:
-        """Answer until the end mark, which is answered as well."""
+        """Echo until the end mark, which is echoed as well."""
         recv, answer = self.recv, self.socket.send if self.ours else self.socket.send_multipart
         while True:
             frames = recv()
