@@ -1,8 +1,7 @@
 """Refused connections: certificates, passwords, links of another kind.
 
-On our side each refusal is a typed error with a reason, soon, and costs neither side a descriptor. A node
-with
-the right certificate or password gets in before and after.
+On our side each refusal is a typed error with a reason, soon, and costs neither side a descriptor. With the
+right certificate or password a node gets in before and after.
 """
 
 import time
