@@ -25,7 +25,7 @@ Column              Holds
                     (``20``, ``zyre1``, ``36``, ``43``), of a beacon ``goodbye`` or null, of a gossip and a
                     log what happened; of a ZMTP command its name, of a greeting the mechanism, ``encrypted``
                     of a frame that no key has opened
-``key``             the full key expression, with what was declared filled in
+``key``             the full key expression, with declared keys resolved
 ``scope``,          the key as on the wire, where its declaration is not in the capture and ``key`` is
 ``suffix``          null for that
 ``payload``         bytes; base64 in JSON Lines, as are ``attachment`` and ``content``. Of a ZMTP command what

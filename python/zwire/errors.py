@@ -43,7 +43,7 @@ Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireErro
 
 from __future__ import annotations
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -24,7 +24,7 @@ from zwire._zwire import ZmtpSocket, close_all
 from zwire._zwire import zmtp_keypair as keypair
 from zwire.errors import ConfigError
 
-# A checker takes this name for what it says; importing typing would be half the time of our import.
+# Type checkers go by this name; importing typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -59,7 +59,7 @@ class Handler(Generic[T]):
         return UsageError("the channel is closed and empty")
 
     def try_recv(self) -> T | None:
-        """Take the next item, or None if there is none right now."""
+        """Take the next item, or None if the channel is empty."""
         try:
             return self._take()
         except StopAsyncIteration:
@@ -271,7 +271,7 @@ serving: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("zw
 
 
 class Server(Generic[T]):
-    """The tasks of one callback. They keep what was declared."""
+    """The tasks of one callback. They keep a reference to the declared entity."""
 
     def __init__(self, handler: Handler[T], callback: Callback[T], declared: object) -> None:
         self._handler = handler
@@ -382,7 +382,7 @@ def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, An
     """Take ``handler`` apart: the channel to declare with, the callback, what ``handler`` shows.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The handler is of no supported kind.
     """
     if isinstance(handler, tuple) and len(handler) == 2:
         return None, parse(handler[0], concurrency)[1], handler[1]
@@ -442,7 +442,7 @@ class Receiver(Ready, Generic[T]):
         return self._shown if self._channel is None else self._channel
 
     def try_recv(self) -> T | None:
-        """Take the next item, or None if there is none right now."""
+        """Take the next item, or None if the channel is empty."""
         return self._open().try_recv()
 
     async def recv(self, timeout: float | None = None) -> T:

@@ -248,7 +248,7 @@ class Publisher(Matched, Outlet):
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Publish a value; waits where congestion control says so."""
+        """Publish a value; waits for room as congestion control requires."""
         if (
             self._turns > 1
             and encoding is None

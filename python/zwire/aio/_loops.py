@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from zwire._zwire import WakeThread, Wakeups
 from zwire.errors import UsageError
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
@@ -89,7 +89,7 @@ class Reactor(ABC):
         """Start a task without a parent. It must not raise."""
 
     def ends(self, error: BaseException) -> bool:
-        """Whether an error ends the task in which it was raised; others are just those of a callback."""
+        """Return whether an error ends the task in which it was raised; others are errors of a callback."""
         return not isinstance(error, Exception)
 
     @abstractmethod
@@ -162,7 +162,7 @@ class _Asyncio(Reactor):
         import asyncio
 
         if isinstance(error, asyncio.CancelledError):
-            # A callback may raise it by itself, having waited for something that was cancelled.
+            # A callback may raise it by itself, if it has waited for a cancelled task.
             task = asyncio.current_task()
             return task is None or task.cancelling() > 0
         return not isinstance(error, Exception)
@@ -299,7 +299,7 @@ class Door:
 
 
 class Turns:
-    """Lets other tasks run now and then, where a task could go on without ever waiting."""
+    """Lets other tasks run now and then, in a task that might never wait."""
 
     __slots__ = ("left",)
 
@@ -344,8 +344,8 @@ def _clock() -> float:
 
 _lock = threading.Lock()
 _thread: WakeThread | None = None
-# Reactors know their loops weakly, but their doors know tasks, and tasks their loops: those of closed loops
-# are thrown out when the next one comes.
+# Reactors refer to their loops weakly, but their doors refer to tasks, and tasks to their loops: closed loops
+# are removed when the next one is made.
 _asyncio: dict[int, tuple[weakref.ref[asyncio.AbstractEventLoop], _Asyncio]] = {}
 
 

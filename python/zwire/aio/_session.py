@@ -74,7 +74,8 @@ LINGER: Final = 2.0
 class Session(Sender, Context):
     """An open session, as ``zwire.aio.open`` gives it; an asynchronous context manager.
 
-    Names and parameters are those of ``zwire.zenoh.Session``. What may wait is a coroutine. Declarations do
+    Names and parameters are those of ``zwire.zenoh.Session``. Calls that may block are coroutines.
+    Declarations do
     not wait; ``await`` and ``async with`` are allowed on them.
 
     Args:
@@ -186,7 +187,7 @@ class Session(Sender, Context):
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Publish a value; waits where congestion control says so."""
+        """Publish a value; waits for room as congestion control requires."""
         if (
             self._turns > 1
             and encoding is None

@@ -13,7 +13,7 @@ import threading
 from zwire._zwire import Stopper
 from zwire.aio._loops import current
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable

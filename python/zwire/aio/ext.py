@@ -35,7 +35,7 @@ __all__ = [
 
 
 class AdvancedPublisher(Outlet, Expecting):
-    """A publisher that numbers and keeps what it publishes."""
+    """A publisher that numbers its publications and keeps the newest."""
 
     def __init__(self, inner: _zwire.AdvancedPublisher) -> None:
         self._inner: _zwire.AdvancedPublisher = inner
@@ -49,7 +49,7 @@ class AdvancedPublisher(Outlet, Expecting):
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: None = None,
     ) -> None:
-        """Publish a value; waits where congestion control says so."""
+        """Publish a value; waits for room as congestion control requires."""
         await self._send(
             self._inner.put,
             payload,

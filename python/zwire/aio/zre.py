@@ -103,7 +103,7 @@ class Node(Batches[Event], Context):
     async def whisper(self, peer: _Uuid, content: _Frames, *, patience: float = 0.0) -> Delivery:
         """Send a message to one peer; return its outcome.
 
-        With ``patience`` it waits, in a thread, so many seconds for room.
+        With ``patience`` it waits, in a thread, up to that many seconds for room.
         """
         if not patience:
             return self._inner.whisper(peer, content)
@@ -112,7 +112,7 @@ class Node(Batches[Event], Context):
     async def shout(self, group: str, content: _Frames, *, patience: float = 0.0) -> Shouted:
         """Send a message to each peer in a group; return the outcome of each copy.
 
-        With ``patience`` it waits, in a thread, so many seconds for room.
+        With ``patience`` it waits, in a thread, up to that many seconds for room.
         """
         if not patience:
             return self._inner.shout(group, content)

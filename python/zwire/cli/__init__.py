@@ -39,7 +39,7 @@ COMMANDS = {
     "spool": "keep what is published in a folder, and look into such folders",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }
-"""Name of each command, which is also that of its module, and what it does."""
+"""Name of each command, which is also that of its module, and its purpose."""
 
 _DESCRIPTION = """\
 Zenoh from the command line.

@@ -45,7 +45,7 @@ def _sample_text(sample: Sample) -> str:
 
 
 def shown(payload: ZBytes | bytes) -> str:
-    """Show a payload: text where it is text, hexadecimal digits where not, cut where it is long."""
+    """Show a payload: as text if it is text, else as hexadecimal digits, cut if it is long."""
     head = bytes(payload[:_SHOWN_BYTES])
     rest = f" ... {len(payload)} bytes" if len(payload) > _SHOWN_BYTES else ""
     try:

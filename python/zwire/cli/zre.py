@@ -33,7 +33,7 @@ SUBCOMMANDS = {
     "log": "collect and print ZRE/LOG",
     "doctor": "print the interfaces used, the beacons heard, and the peers ignored with reasons",
 }
-"""Name of each subcommand, which is also that of its module, and what it does."""
+"""Name of each subcommand, which is also that of its module, and its purpose."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

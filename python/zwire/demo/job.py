@@ -88,7 +88,7 @@ class Job:
             raise _failed(error, self._log) from error
 
     def decode(self, capture: Path) -> Decoded:
-        """Decode the capture and count what the fleet has sent, on its way into the hub and out of it."""
+        """Decode the capture, and count the fleet's messages into the hub and out of it."""
         from pyspark.sql import functions as f
 
         columns = ["ts", "src", "dst", "message", "key", "payload", "attachment", "error"]
@@ -302,7 +302,7 @@ class _Starting:
         return self._session
 
     def abandon(self) -> None:
-        """Stop the session as soon as it is there."""
+        """Stop the session as soon as it has started."""
         self._done.wait(_START)
         if self._session is not None:
             self._session.stop()

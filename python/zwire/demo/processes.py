@@ -107,5 +107,5 @@ class Fleet:
                 process.kill()
                 process.wait()
         for listener in self._listeners:
-            # What it listens to has ended.
+            # The process that it reads from has ended.
             listener.join(_GOODBYE)

@@ -2,7 +2,7 @@
 
 ``zwire demo`` runs this. A hub in this process writes all that crosses its wire to a capture. Processes of a
 fleet (:mod:`zwire.demo.fleet`) publish positions, battery and images over sockets, and some answer queries.
-A Spark job (:mod:`zwire.demo.job`) decodes the capture, asks the fleet, and publishes what it has found. At
+A Spark job (:mod:`zwire.demo.job`) decodes the capture, queries the fleet, and publishes its results. At
 each station messages are counted, and the counts have to be the same (:mod:`zwire.demo.counts`).
 """
 

@@ -124,24 +124,24 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
     """Read recordings: Parquet, Arrow IPC, MCAP, captures, folders of them, and spools.
 
     Files of a folder follow each other in the order of their names. Several sources, several folders below
-    one, and the shards of a spool are merged by time, each taken as it is in itself. Of a spool
-    what it holds when the iteration begins is read. Of a capture the publications are read, each
-    as often as it is there: what a hub passes on comes in once and goes out to each subscriber, and ``link``
-    tells them apart.
+    one, and the shards of a spool are merged by time; each keeps its own order. Of a spool, the rows
+    present at the beginning of the iteration are read. Of a capture, each publication is read as often
+    as it was captured: a hub receives it once and sends it to each subscriber, and ``link``
+    tells the copies apart.
 
     Args:
         sources: Paths.
-        **options: ``format``: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by what a file begins with if
-            left out. ``columns``: those of ``schema.SAMPLE`` that are wanted; all if left out. ``keys``: key
-            expressions; rows of other keys are left out. ``start``: the first time that is wanted, an instant
+        **options: ``format``: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by the first bytes of a file if
+            left out. ``columns``: columns of ``schema.SAMPLE`` to read; all if left out. ``keys``: key
+            expressions; rows of other keys are left out. ``start``: the earliest time, an instant
             (without a zone: of local time) or seconds from the beginning of the recording; the time of a row
-            is its ``recv_ts``, or else its ``ts``, and rows without any are left out where times are asked
-            for. ``stop``: the first time that is not wanted any more. ``link``: where samples came from, with
+            is its ``recv_ts``, or else its ``ts``, and rows without any are left out if a time is given.
+            ``stop``: the end of the times (exclusive). ``link``: origin of the samples, with
             ``*`` for any text: ``tcp/10.0.0.7:*``, in a capture ``10.0.0.7:*``.
 
     Returns:
-        The recording; a ``for`` over it gives record batches of pyarrow with the columns of
-        ``schema.SAMPLE``, those null that a file does not have.
+        The recording; iterating over it yields record batches of pyarrow with the columns of
+        ``schema.SAMPLE``; columns missing in a file are null.
 
     Raises:
         RecordingError: A file is no recording, or, while iterating, is damaged: rows before the damage come

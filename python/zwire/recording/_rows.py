@@ -35,11 +35,11 @@ def conform(
     """Give a batch the columns of samples, in their order and with their types.
 
     Args:
-        batch: What has the Arrow C interface and a column ``key``. Columns are known by name, those of
-            ``schema.SAMPLE`` and those that ``recv_batch`` has: ``timestamp`` is ``ts``, ``congestion`` is
-            ``congestion_block``, and ``kind`` may be a text. What is not there is null, other columns are
-            left out; a row without a kind is a deletion where its payload is null.
-        columns: Which are wanted, all if left out.
+        batch: A batch with the Arrow C interface and a column ``key``. Columns are matched by name, those of
+            ``schema.SAMPLE`` and those of ``recv_batch``: ``timestamp`` becomes ``ts``, ``congestion``
+            becomes ``congestion_block``, and ``kind`` may be a text. Missing columns are null, other columns
+            are left out; a row without a kind is a deletion if its payload is null.
+        columns: Columns of the result, all if left out.
         recv_ts: Time of reception, for a batch without such a column.
 
     Raises:

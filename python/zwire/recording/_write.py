@@ -53,18 +53,18 @@ def write(
     """Write a recording.
 
     An MCAP has a channel for each key, with the key as its topic, and one more for each encoding, sender and
-    quality of service that a key has; those are metadata of the channel, so that :func:`read` gives them
-    back. What is different from message to message and no time has no place there: ``attachment``, and
+    quality of service of a key; those are metadata of the channel, so that :func:`read` restores them.
+    Fields that differ from message to message and are no time cannot be stored: ``attachment``, and
     ``shard`` and ``offset``. Of ``hlc`` it keeps nanoseconds, of ``source_sn`` 32 bits, and ``recv_ts`` is
-    never null: it is ``ts`` then.
+    never null: ``ts`` takes its place.
 
     Args:
-        batches: What has the Arrow C interface and columns as :func:`conform` knows them.
-        path: Where to; a file that is there is replaced.
+        batches: Batches with the Arrow C interface and the columns that :func:`conform` accepts.
+        path: The file; an existing one is replaced.
         format: ``parquet``, ``arrow`` (a file of Arrow IPC) or ``mcap``; by the name if left out.
-        columns: Those of ``schema.SAMPLE`` that are written; all if left out. MCAP has all.
-        schemas: For MCAP: what the names of schemas in encodings stand for. Without, there is the name.
-        compress: By zstd.
+        columns: Columns of ``schema.SAMPLE`` to write; all if left out. MCAP has all.
+        schemas: For MCAP: definitions of the schemas named in encodings. Without, only the name is written.
+        compress: Whether to compress by zstd.
 
     Returns:
         The counts of what was written. If ``batches`` raises, the file is complete and holds all before.

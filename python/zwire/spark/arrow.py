@@ -206,7 +206,7 @@ class _Decode:
                 continue
             names = batch.column(self.name).to_pylist() if self.name else [None] * len(column)
             for name, content in zip(names, column, strict=True):
-                # A view: what comes from Spark is large and is not copied again. A null is an empty file.
+                # A view: data from Spark is large and is not copied again. A null is an empty file.
                 yield Capture(name, memoryview(content.as_buffer()) if content.is_valid else b"")
 
 

@@ -437,7 +437,7 @@ class Fetch:
         if reply is None or reply.ok is None:
             ended = answer.replies.end
             if ended == "completed" and reply is None and receiver.next >= self._stop:
-                return  # an empty range, and it is there
+                return  # an empty range
             said = "" if reply is None else _refused(reply.err)
             self._cancel()
             self._patience.wait(f"{self._view.id}: {_reason(ended, said)}", self._shard, receiver.next)

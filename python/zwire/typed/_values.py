@@ -22,7 +22,7 @@ T = TypeVar("T")
 ANY_SCHEMA = "*"
 """The schema of a reader that accepts payloads of every schema."""
 
-# Encodings come from peers; at most so many are cached.
+# Encodings come from peers, so the cache is bounded.
 _REMEMBERED = 256
 # The encoding of a payload sent without one.
 _UNTOLD = "zenoh/bytes"

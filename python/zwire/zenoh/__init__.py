@@ -70,7 +70,7 @@ from zwire.zenoh._enums import (
 )
 from zwire.zenoh.handlers import Handler
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType

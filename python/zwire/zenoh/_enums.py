@@ -108,11 +108,11 @@ class QueryTarget(_Enum):
     __module__ = "zwire.zenoh"
 
     BEST_MATCHING = 0
-    """The nearest complete one, or all where none is complete."""
+    """The nearest complete queryable, or all if none is complete."""
     ALL = 1
-    """All of them."""
+    """All matching queryables."""
     ALL_COMPLETE = 2
-    """All that are declared as complete."""
+    """All queryables declared as complete."""
     DEFAULT = BEST_MATCHING
 
 

@@ -71,7 +71,7 @@ class AllocAlignment:
         return -(-size // unit) * unit
 
     def __eq__(self, other: object) -> bool:
-        """Alignments of as many bytes are equal."""
+        """Return whether the alignments are equal."""
         return self._pow == other._pow if isinstance(other, AllocAlignment) else NotImplemented
 
     def __hash__(self) -> int:

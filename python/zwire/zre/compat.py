@@ -8,7 +8,7 @@ Intended differences:
 
 - ``set_interval``, ``set_port``, ``set_interface`` and ``set_endpoint`` work, before :meth:`Pyre.start`.
 - ``whispers`` and ``shouts`` put their arguments into the format, with ``%``.
-- :meth:`Pyre.recv` takes a timeout, and after STOP it raises instead of waiting for ever.
+- :meth:`Pyre.recv` takes a timeout, and after STOP it raises an error instead of waiting without end.
 - :meth:`Pyre.socket` gives no ZeroMQ socket but a file descriptor: a whole number with the few methods that
   programs call on it. ``zmq.Poller``, ``select``, ``selectors`` and ``asyncio.loop.add_reader`` take it.
 - ``peer_headers`` of a peer that is gone is an empty dictionary.

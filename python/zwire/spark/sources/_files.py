@@ -86,7 +86,7 @@ def _below(path: Path, *, deep: bool) -> Iterator[Path]:
 
 
 def packed(files: list[File], options: Options) -> list[list[str]]:
-    """Spread files over partitions as Spark does: enough for all cores, small ones together, none is cut."""
+    """Spread files over partitions as Spark does: enough for all cores, small ones together, none split."""
     most = options.size("maxPartitionBytes", 128 << 20)
     # The planning driver does not know the executors; its own machine is a guess that suits local sessions.
     least = options.integer("minPartitions", 2 * (os.cpu_count() or 1), least=1)

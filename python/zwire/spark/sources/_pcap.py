@@ -123,7 +123,7 @@ class Captures(InputPartition):
 
 
 class PcapReader(DataSourceReader):
-    """Decodes the captures of each partition in bounded memory, whatever their size."""
+    """Decodes the captures of each partition in bounded memory, regardless of their size."""
 
     def __init__(self, options: Options, columns: RowSchema) -> None:
         self.options = options
@@ -157,7 +157,7 @@ class PushingPcapReader(PcapReader):
     Files that a filter on ``file`` leaves out are not opened.
 
     Spark 4.1 to 4.3 keeps pushed-down filters with the DataFrame of ``load()``, and uses them for
-    the next query of that DataFrame as well, whatever the filters of that are. So pushdown is off by default,
+    the next query of that DataFrame as well, whatever its own filters are. So pushdown is off by default,
     the guide warns of it, and options do the same without that problem.
     """
 
