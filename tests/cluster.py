@@ -52,7 +52,7 @@ def _spark_class(name, *arguments, log):
 
 
 def _said(log, pattern, process):
-    """Wait until a log has a line, and give what the pattern finds in it."""
+    """Wait until a log has a matching line, and return the match."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         log.seek(0)
@@ -66,7 +66,7 @@ def _said(log, pattern, process):
 
 @contextmanager
 def _started(*arguments):
-    """A process and its log; it is ended behind the block."""
+    """A process and its log; the process is ended behind the block."""
     with tempfile.TemporaryFile() as log:
         process = _spark_class(*arguments, log=log)
         try:

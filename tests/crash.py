@@ -32,7 +32,7 @@ DRIVER, JVM, RUNNER, WORKER, EXECUTOR, SPOOLER, ALL = KINDS = (
 
 
 class Tree:
-    """A process with all that it starts; they share its session, and a file for what they say."""
+    """A process with all that it starts; they share its session, and a file for their output."""
 
     def __init__(self, log, *command):
         self.log = log
@@ -50,7 +50,7 @@ class Tree:
         return found and found[0]
 
     def kill(self):
-        """Kill all of them, also those that are just being started."""
+        """Kill all processes, also those that are just being started."""
         for _ in range(1000):
             there = self.pids()
             if not there:
@@ -88,13 +88,13 @@ def end_all(pids):
 
 
 class Crash:
-    """Kills what it is told to, and looks at what has come of it.
+    """Kills processes as told, and checks the results.
 
     Args:
-        folder: Where everything is.
-        seconds: For each wait.
-        master: Of Spark.
-        executors: The processes that start executors, if the driver does not have them.
+        folder: Folder of all files.
+        seconds: Limit of each wait.
+        master: Address of the Spark master.
+        executors: Processes that start executors, if the driver does not start them.
     """
 
     def __init__(self, folder, seconds, master="local[2,3]", executors=()):
@@ -106,8 +106,8 @@ class Crash:
         self.master = master
         self.executors = [process.pid for process in executors]
         self.killed = {}
-        # Where batches begin and end that were in the log of offsets and not in that of commits after a kill,
-        # and the checksums of what was read of them then.
+        # Edges of the batches that were in the log of offsets and not in that of commits after a kill,
+        # and the checksums of the rows read of them then.
         self.unfinished = {}
         self.hub = self.spooler = self.query = None
         self.generators = []
@@ -162,7 +162,7 @@ class Crash:
         self._wait("row", lambda: sum(view.end().values()) >= before + 100)
 
     def _wait_for_batch(self):
-        """Wait until there is one more, or the query has ended."""
+        """Wait for a further batch, or for the end of the query."""
         before = self.batches()
         self._wait("batch", lambda: self.batches() > before or self.query.child.poll() is not None)
 
@@ -174,15 +174,15 @@ class Crash:
         return max(self._log("commits"), default=-1) + 1
 
     def _is_within(self):
-        """Whether tasks have read something of a batch that is not finished."""
+        """Whether tasks have read some rows of a batch that is not finished."""
         open_ = self._log("offsets") - self._log("commits")
         notes = (file for batch in open_ for file in self.digests.glob(f"{batch}-*"))
         return any(file.stat().st_size for file in notes)
 
     def kill(self, what, pause=0.0, *, within=False, every=False):
-        """Kill after some more progress, and a moment; ``within``: while a batch is read and not finished.
+        """Kill after some more progress, and a pause; ``within``: while a batch is read and not finished.
 
-        The newest of its kind, or ``every`` one.
+        Kill the newest of its kind, or ``every`` one.
         """
         self._wait_for_batch()
         if within:
@@ -222,7 +222,7 @@ class Crash:
             self.unfinished[batch] = (edges, self.digest(*edges))
 
     def digest(self, start, stop):
-        """Read a batch as Spark does, and give the checksum of its Arrow IPC."""
+        """Read a batch as Spark does, and return the checksum of its Arrow IPC."""
         from zwire.spark import schema
         from zwire.spark.sources import _stream
 
@@ -286,20 +286,21 @@ class Crash:
                     numbers = set(range(row["sn_from"], row["sn_to"] + 1))
                     assert len(numbers) == row["count"]
                     mine = found[names[row["source_zid"], row["source_eid"]]]
-                    # Nothing is told twice.
+                    # No gap is reported twice.
                     assert not mine & numbers, row
                     mine |= numbers
         return found
 
     def check(self, spark):
-        """The sink has what was sent without what gaps name, once, in order; batches are the same again.
+        """Check that the sink has all samples except the gaps, once, in order; and that batches are
+        repeatable.
 
-        Gives how many rows there are, how many are named, and how many attempts of tasks were compared.
+        Return the number of rows, the number of samples in gaps, and the number of task attempts compared.
         """
         columns = ("shard", "offset", "key", "payload", "source_zid", "source_eid", "source_sn")
         found = spark.read.parquet(str(self.out)).select(*columns).collect()
         rows = sorted((row.shard, row.offset, row.key, bytes(row.payload)) for row in found)
-        # Each offset of the spool once, and nothing else.
+        # Each offset of the spool once, and no other.
         assert rows == sorted(self._kept())
         arrived = {name: [] for name in self.sent}
         by_key = {}
@@ -335,7 +336,7 @@ class Crash:
         for place, notes in attempts.items():
             longest = max(notes, key=len)
             for lines in notes:
-                # One that was killed has read the beginning.
+                # A killed attempt has read the beginning.
                 assert lines == longest[: len(lines)], f"batch and partition {place}"
             compared += len([lines for lines in notes if lines]) - 1
         return compared

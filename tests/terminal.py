@@ -31,7 +31,7 @@ def shown(command, **options):
 
 @contextlib.contextmanager
 def running(*arguments):
-    """Run `zwire` with these arguments until SIGTERM; gives the first line that it says. It must succeed."""
+    """Run `zwire` with these arguments until SIGTERM; yield its first line. It must succeed."""
     process = subprocess.Popen([sys.executable, "-m", "zwire", *arguments], stderr=subprocess.PIPE, text=True)
     try:
         yield process.stderr.readline()

@@ -1,6 +1,6 @@
-"""The captures of tests/vectors, and what the applications in them say that they said.
+"""The captures of tests/vectors, and the notes of the applications in them.
 
-A test decodes a capture by whatever way and asks `missing` for what the applications have told and its rows
+A test decodes a capture in any way and asks `missing` for the noted messages that its rows
 do not hold.
 """
 
@@ -16,7 +16,7 @@ CAPTURES = Path(__file__).parent / "vectors" / "captures"
 
 ALL = sorted(file.name.partition(".")[0] for file in CAPTURES.glob("*.pcap*"))
 
-# The queries of the last one are answered after their time, which is no message.
+# The queries of the last one are answered too late, which gives no message.
 UNANSWERED = {("zenoh-query", "slow/1")}
 
 PRIORITIES = {
@@ -41,7 +41,7 @@ def path(name):
 
 
 def told(name):
-    """Return everything that the applications wrote down, in order."""
+    """Return the notes of the applications, in order."""
     (found,) = CAPTURES.glob(f"{full(name)}.truth.jsonl.*")
     with (gzip if found.suffix == ".gz" else lzma).open(found, "rt") as lines:
         return list(map(json.loads, lines))
@@ -75,7 +75,7 @@ def frames(fact, field):
 def facts(name):
     """Messages put, deleted, answered, shouted, whispered and sent, as the applications noted them.
 
-    Not for `zenoh-bulk`, which says less about more: of each payload its length and CRC-32.
+    Not for `zenoh-bulk`, which notes more messages with less detail: the length and CRC-32 of each payload.
     """
     name = full(name)
     found = Counter()
@@ -120,7 +120,7 @@ def facts(name):
 
 
 def seen(rows):
-    """The same, from rows."""
+    """The same messages, taken from rows."""
     found = Counter()
     for row in rows:
         if row.message in ("shout", "whisper"):
@@ -142,14 +142,14 @@ def seen(rows):
 
 
 def missing(name, rows):
-    """Return what the applications have told and the rows do not hold; there has to be something told."""
+    """Return the noted messages that the rows do not hold; there has to be at least one note."""
     wanted = facts(name)
     assert wanted, f"no facts about {name}"
     return wanted - seen(rows)
 
 
 def multiply(name, copies, target):
-    """Write a capture so many times over into one, between other addresses each time."""
+    """Write several copies of a capture into one, each with other addresses."""
     unpacked = gzip.decompress(Path(path(name)).read_bytes())
     with Path(target).open("wb") as file:
         file.write(unpacked[:24])

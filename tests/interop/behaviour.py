@@ -12,14 +12,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# Where classes say that they come from: eclipse-zenoh calls most of its own `builtins`.
+# Modules of classes: eclipse-zenoh names `builtins` for most of its own.
 MODULES = re.compile(r"\b(builtins|zwire\.errors|zwire\.zenoh|zenoh)\.(handlers\.|ext\.|shm\.)?(?=[A-Z])")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+|Py\(0x[0-9a-f]+\)")
 NODE = re.compile(r"\b[0-9a-f]{24,32}\b")
 
 
 def plain(text):
-    """Without what differs from run to run, and without the names of modules."""
+    """The text without parts that differ from run to run, and without names of modules."""
     return NODE.sub("ID", ADDRESS.sub("", MODULES.sub("", text)))
 
 
@@ -41,7 +41,7 @@ def names(zenoh, path):
 
 
 class Raised:
-    """An exception: equal to one of the same class, or of a class that is one of those there."""
+    """An exception; compared by its class or base classes."""
 
     def __init__(self, error, zenoh):
         self.name = "ZError" if isinstance(error, zenoh.ZError) else type(error).__name__

@@ -32,13 +32,13 @@ def table(*rows):
 
 
 def code(text):
-    """Text that is shown as it is."""
+    """Text formatted as code."""
     ticks = "``" if "`" in text else "`"
     return f"{ticks} {text} {ticks}" if "`" in text else f"`{text}`"
 
 
 def shown(outcome):
-    """An outcome for people."""
+    """An outcome as readable text."""
     return f"raises `{outcome.removeprefix('raises ')}`" if outcome.startswith("raises ") else code(outcome)
 
 
@@ -58,7 +58,7 @@ def besides(name):
 
 
 def more():
-    """Names and parameters that are here and not in the stubs, by class and function."""
+    """Names and parameters that exist here and not in the stubs, by class and function."""
     for name in PRESENT:
         nodes = SURFACE[name]
         function = any(isinstance(node, ast.FunctionDef) and not is_property(node) for node in nodes)

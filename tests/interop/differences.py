@@ -1,17 +1,17 @@
-"""Where programs see a difference, and why. The tests check each; `docs/compatibility.md` is made of this."""
+"""Differences visible to programs, with reasons. Tests check each; `docs/compatibility.md` lists them."""
 
 from typing import NamedTuple
 
 
 class Value(NamedTuple):
-    """Expressions with one reason: what each gives there and here; an ellipsis stands for more text."""
+    """Expressions with one reason: their values there and here; an ellipsis stands for more text."""
 
     reason: str
     outcomes: list[tuple[str, str, str]]
 
 
 class Scene(NamedTuple):
-    """Something that sessions do differently."""
+    """A difference in the behaviour of sessions."""
 
     what: str
     theirs: str
@@ -222,7 +222,7 @@ SCENES = {
     ),
 }
 
-# What a test of one module cannot show, or takes longer: each has tests of its own.
+# Differences that a test of one module cannot show, or that take longer: each has tests of its own.
 ON_PURPOSE = [
     (
         "a channel that nobody reads",

@@ -26,7 +26,7 @@ ZWIRE = "zwire"
 ECLIPSE = "eclipse"
 OLD = "eclipse-1.0"
 
-# How long a command may take unless the test says otherwise. On an idle machine it takes milliseconds.
+# Default time limit of a command. On an idle machine it takes milliseconds.
 PATIENCE = 20.0
 
 
@@ -141,11 +141,11 @@ class Peer:
 
 
 def _ports():
-    """Ports, over and over.
+    """Ports, repeating without end.
 
     They are below those that Linux gives to connections (32768 to 60999): no connection is given one of them
     between the question and the listener. Processes that run tests side by side have shares of their own;
-    each run begins elsewhere, where nothing of the last one lingers.
+    each run begins at another port, so that leftovers of the last one do not matter.
     """
     shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -234,7 +234,7 @@ class LossyWorld:
 
 
 def shown(payload):
-    """How a peer reports these bytes."""
+    """The form in which a peer reports these bytes."""
     if len(payload) > 1024:
         return {"size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
     return base64.b64encode(payload).decode()
@@ -246,7 +246,7 @@ def random_bytes(size, seed):
 
 
 def eventually(what, condition, within=5.0, period=0.02):
-    """Asks until the condition holds; its last value."""
+    """Ask until the condition holds; return its last value."""
     end = time.monotonic() + within
     while True:
         value = condition()
@@ -260,7 +260,7 @@ def eventually(what, condition, within=5.0, period=0.02):
 def subscribed(publisher, subscriber, key, **options):
     """Subscribes with a collector ``sub`` and waits until a put of ``publisher`` gets there.
 
-    Declarations travel on their own; until they have, a put goes nowhere.
+    Declarations take time to arrive; until then, a put goes nowhere.
     """
     subscriber.subscribe(name="sub", key=key, **options)
     probe = key.replace("**", "probe").replace("$*", "probe").replace("*", "probe")
@@ -268,7 +268,7 @@ def subscribed(publisher, subscriber, key, **options):
 
 
 def all_declared(publisher, subscriber):
-    """Waits until whatever the subscriber has declared so far has come to the publisher.
+    """Wait until all declarations of the subscriber so far have reached the publisher.
 
     The declarations of a session arrive in their order, and the one of this key is the last.
     """
@@ -284,7 +284,7 @@ def reached(publisher, subscriber, name, key):
         return subscriber.received(name=name, count=1, seconds=0.1)
 
     eventually(f"a put on {key} arrives", one)
-    # A probe may still be on its way: one more, and everything before it has arrived.
+    # A probe may still be on its way: after one more has arrived, so have all before it.
     publisher.put(key=key, payload="last probe", congestion_control="BLOCK")
     last = shown(b"last probe")
     eventually(

@@ -1,4 +1,4 @@
-"""Opens, uses and closes sessions many times, and says what of the process has grown meanwhile.
+"""Opens, uses and closes sessions many times, and reports the growth of the process.
 
 ``python tests/leaks/cycles.py --cycles 10000`` is what ``make leaks`` runs: one line for each tenth of the
 way, and exit code 1 when memory, threads or descriptors have not stayed flat.
@@ -33,7 +33,7 @@ WARM = 0.3
 # far more than this.
 PER_CYCLE = 256
 
-# Bytes by which pages come and go.
+# Tolerance in bytes for the coming and going of pages.
 SLACK = 2 << 20
 
 
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
     @classmethod
     def now(cls) -> Held:
-        """Look, after everything that is garbage has gone."""
+        """Measure, after all garbage was collected."""
         gc.collect()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         tasks, files = (len(list(Path("/proc/self", what).iterdir())) for what in ("task", "fd"))
@@ -104,7 +104,7 @@ def cycle(endpoint: str, number: int) -> None:
             with session:
                 pass
         case 2:
-            # What a callback closes.
+            # Closed within a callback.
             session.declare_subscriber("end", lambda sample: session.close())
             session.put("end", b"")
         case 3:
@@ -117,7 +117,7 @@ def cycle(endpoint: str, number: int) -> None:
 
 
 def wait(channel: zenoh.Subscriber[zenoh.Handler[zenoh.Sample]]) -> None:
-    """Take what comes until the session is closed."""
+    """Take items until the session is closed."""
     with contextlib.suppress(SessionClosed):
         while True:
             channel.recv()
@@ -158,7 +158,7 @@ def problems(first: Held, last: Held, cycles: int) -> list[str]:
 
 
 def run(cycles: int, report: Callable[[str], object]) -> list[str]:
-    """Go round so many times; what has not stayed flat."""
+    """Run the cycles; return the problems."""
     hub = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"], "scouting/multicast/enabled": False}
     warm = max(1, int(cycles * WARM))
     with zenoh.open(hub) as router:
