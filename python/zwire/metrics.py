@@ -79,7 +79,7 @@ def _place(name: str) -> tuple[str, _Labels]:
 
 _REASONS = {
     "session.dropped": "Messages that went no further, by reason.",
-    "links.ended": "Links that are gone, by reason.",
+    "links.ended": "Links that have ended, by reason.",
 }
 # No rates: monitoring systems compute them from the counters.
 _PLACES = {name: _place(name) for name in SESSION if not name.startswith("drops.")}
@@ -126,7 +126,7 @@ def _families() -> dict[str, _Family]:
             stat = Stat(stat.kind, stat.unit, _REASONS[family])
         found.setdefault(family, stat)
     found |= {f"peer.{name}": stat for name, stat in _LINK.items()}
-    found["peer.connected_seconds"] = Stat("gauge", "seconds", "For how long a link has been there.")
+    found["peer.connected_seconds"] = Stat("gauge", "seconds", "Age of a link.")
     found |= {f"lane.{name}": stat for name, stat in _LANE.items()}
     for what in ("subscriber", "queryable"):
         found |= {f"{what}.{name}": stat for name, stat in _queue(what).items()}

@@ -230,13 +230,13 @@ SESSION: dict[str, Stat] = {
     "node.future_replaced": _messages("Publications that got a new time stamp for one in the future."),
     "node.unknown_requests": _messages("Replies to queries that are over or unknown."),
     "node.ignored": _messages("Messages of neighbours that make no sense, or not here."),
-    "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, those that are gone included."),
+    "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, ended ones included."),
     "link.tx_messages": _messages("Network messages queued for links."),
     "link.tx_writes": Stat("counter", "calls", "Calls of the system that wrote to links."),
     "link.tx_dropped": _messages("Network messages dropped, because the queue of their link was full."),
     "link.rx_bytes": Stat("counter", "bytes", "Bytes read from links."),
     "link.rx_messages": _messages("Network messages that came from links."),
-    "links": Stat("gauge", "links", "Links that are there."),
+    "links": Stat("gauge", "links", "Open links."),
     "links.reconnected": Stat(
         "counter", "times", "How often a node that was connected before has come back."
     ),
@@ -302,7 +302,7 @@ NODE: dict[str, Stat] = {
     "beacons_security": Stat(
         "counter", "beacons", "Beacons with a key where this node has none, or without."
     ),
-    "unanswered_dropped": Stat("counter", "nodes", "New nodes for which there was no place."),
+    "unanswered_dropped": Stat("counter", "nodes", "New nodes refused because the limit was reached."),
     "peers_refused": Stat("counter", "peers", "Peers refused at HELLO because the limit was reached."),
     "messages_out": _messages("Messages sent."),
     "messages_in": _messages("Messages that were understood and expected."),

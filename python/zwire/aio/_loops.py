@@ -119,7 +119,7 @@ class _Asyncio(Reactor):
     def _running(self) -> asyncio.AbstractEventLoop:
         loop = self._loop()
         if loop is None:
-            raise UsageError("the event loop is gone")
+            raise UsageError("the event loop is closed")
         return loop
 
     def is_closed(self) -> bool:

@@ -30,13 +30,13 @@ COMMANDS = {
     "put": "publish a value",
     "delete": "publish a deletion",
     "get": "ask queryables and print what they answer",
-    "sub": "print what is published",
+    "sub": "print publications",
     "queryable": "answer queries",
     "scout": "print the nodes found by multicast",
     "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
-    "zre": "find peers of ZRE, talk to them, and say why one is missing",
-    "decode": "print what is Zenoh in captured traffic",
-    "spool": "keep what is published in a folder, and look into such folders",
+    "zre": "find peers of ZRE, talk to them, and diagnose missing ones",
+    "decode": "print the Zenoh, ZMTP and ZRE messages of captures",
+    "spool": "keep publications in a folder, and inspect such folders",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }
 """Name of each command, which is also that of its module, and its purpose."""

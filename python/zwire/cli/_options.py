@@ -33,7 +33,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
     """Add the options of a session."""
     group = parser.add_argument_group(
         "network",
-        "What --cfg says wins over the other options, and those over the file.\n"
+        "--cfg overrides the other options, and those override the file.\n"
         + (
             "Without any of them this is a client of " + DEFAULT_ENDPOINT + "."
             if mode is None
@@ -46,7 +46,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
         metavar="ENDPOINT",
         action="append",
         default=[],
-        help="connect there, such as tcp/192.168.1.5:7447; several are tried in turn",
+        help="endpoint to connect to, such as tcp/192.168.1.5:7447; several are tried in turn",
     )
     group.add_argument(
         "-l",
@@ -54,7 +54,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
         metavar="ENDPOINT",
         action="append",
         default=[],
-        help="listen there; port 0 takes a free one",
+        help="endpoint to listen on; port 0 takes a free one",
     )
     group.add_argument(
         "-m",

@@ -19,7 +19,7 @@ GENERATIONS = ("20", "zyre1", "36", "43")
 def add_node(parser: argparse.ArgumentParser) -> None:
     """Add the options of a node."""
     group = parser.add_argument_group("node")
-    group.add_argument("--name", help="what peers are told (default: six digits of the UUID)")
+    group.add_argument("--name", help="name announced to peers (default: six digits of the UUID)")
     group.add_argument(
         "--header", metavar="NAME=VALUE", action="append", default=[], help="tell peers this; may be repeated"
     )
@@ -44,9 +44,13 @@ def add_node(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a peer that no beacon announces, such as tcp://192.168.1.5:49152",
     )
-    group.add_argument("--gossip-bind", metavar="ENDPOINT", help="be a hub of gossip there")
+    group.add_argument("--gossip-bind", metavar="ENDPOINT", help="be a gossip hub at this endpoint")
     group.add_argument(
-        "--gossip-connect", metavar="ENDPOINT", action="append", default=[], help="use the hub there"
+        "--gossip-connect",
+        metavar="ENDPOINT",
+        action="append",
+        default=[],
+        help="use the gossip hub at this endpoint",
     )
     group.add_argument(
         "--advertise", metavar="ENDPOINT", help="tell peers this endpoint instead of the own one"

@@ -32,7 +32,7 @@ _CONSOLIDATION = {mode.name.lower(): mode for mode in zenoh.ConsolidationMode}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("selector", help="key expression, and parameters after a question mark")
-    parser.add_argument("--payload", help="value that goes with the question")
+    parser.add_argument("--payload", help="value of the query")
     parser.add_argument("--encoding", help="what the payload is")
     parser.add_argument("--attachment", help="attachment of the query")
     parser.add_argument(

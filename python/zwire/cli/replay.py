@@ -53,7 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--from", dest="start", metavar="TIME", type=_when, help="instant, or seconds from the beginning"
     )
     what.add_argument("--to", dest="stop", metavar="TIME", type=_when, help="the same, for the end")
-    what.add_argument("--link", metavar="PATTERN", help="what came from there, such as '10.0.0.7:*'")
+    what.add_argument(
+        "--link", metavar="PATTERN", help="only samples from this address, such as '10.0.0.7:*'"
+    )
     what.add_argument(
         "--remap",
         metavar="FROM=TO",
@@ -66,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timestamps",
         choices=["original", "new"],
         default="new",
-        help="those of the recording, or those of session and routers (default: new)",
+        help="original: those of the recording; new: set by session and routers (default: new)",
     )
     when = parser.add_argument_group("when")
     when.add_argument(
@@ -97,7 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--congestion",
         choices=["recorded", *sorted(_options.CONGESTION)],
         default="block",
-        help="what happens when a queue is full (default: block, so that nothing is lost)",
+        help="policy when a queue is full (default: block, without losses)",
     )
     group.add_argument(
         "--express", action="store_true", default=None, help="past the batches (default: as recorded)"

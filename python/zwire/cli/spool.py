@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     words = "key expressions; or serve, stat, verify, cat or export, and a folder"
     parser.add_argument("words", nargs="*", metavar="KEY", help=words)
     keep = parser.add_argument_group("keeping")
-    keep.add_argument("--dir", type=Path, help="the folder; it is made if there is none")
+    keep.add_argument("--dir", type=Path, help="the folder; created if missing")
     keep.add_argument(
         "--shards", default="1", metavar="N", help="number of shards, or keys: one for each key expression"
     )
@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--recovery",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="ask caches of publishers for what is missing (default: yes)",
+        help="ask caches of publishers for missing samples (default: yes)",
     )
     keep.add_argument(
         "--history",
@@ -92,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--segment", type=size, default=256 << 20, metavar="BYTES", help="default: 256M")
     keep.add_argument("--roll", type=duration, default=600.0, metavar="TIME", help="default: 10m")
     keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
-    keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete what is above this size")
+    keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete oldest rows above this size")
     keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
     keep.add_argument("--serve", action="store_true", help="serve the spool to readers on the network")
     zre = parser.add_argument_group(
@@ -120,7 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     look.add_argument("--shard", type=int, metavar="N", help="default: all")
     look.add_argument("--since", type=when, metavar="TIME", help="received then or later, as ISO 8601")
     look.add_argument("--until", type=when, metavar="TIME", help="received before")
-    look.add_argument("--gaps", action="store_true", help="what is missing, instead of what is there")
+    look.add_argument("--gaps", action="store_true", help="the log of gaps, instead of the rows")
     look.add_argument("-n", "--count", type=_options.positive, metavar="N", help="no more rows than these")
     look.add_argument(
         "--format",

@@ -25,7 +25,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("-n", "--count", type=_options.positive, metavar="N", help="end when there are N")
+    parser.add_argument(
+        "-n", "--count", type=_options.positive, metavar="N", help="end when N peers are found"
+    )
     parser.add_argument("--wait", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
     parser.add_argument("--format", choices=["text", "jsonl"], default="text")
 

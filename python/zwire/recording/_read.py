@@ -58,7 +58,7 @@ class Recording:
         self._link = link
         self._streams = [stream for source in sources for stream in expand(Path(source), format)]
         if not self._streams:
-            raise ValueError("there is no source")
+            raise ValueError("no source given")
 
     @property
     def schema(self) -> pa.Schema:

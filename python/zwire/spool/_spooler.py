@@ -175,7 +175,7 @@ class Spooler(Keeper):
         """
         keys = [keyexprs] if isinstance(keyexprs, str) else list(keyexprs)
         if not keys:
-            raise ConfigError("keyexprs: there is none", path="keyexprs")
+            raise ConfigError("keyexprs: none given", path="keyexprs")
         if overflow not in {"drop_newest", "drop_oldest", "block"}:
             problem = f"overflow: {overflow!r} is not drop_newest, drop_oldest or block"
             raise ConfigError(problem, path="overflow")

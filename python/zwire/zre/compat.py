@@ -305,7 +305,7 @@ class Pyre:
         try:
             self._node.whisper(peer.hex, msg_p)
         except UnknownPeer:
-            _log.debug("whisper to %s, which is not there", peer)
+            _log.debug("whisper to %s, an unknown peer", peer)
 
     def shout(self, group: str, msg_p: bytes | list[bytes]) -> None:
         """Send content, one frame or a list of them, to all peers in a group."""

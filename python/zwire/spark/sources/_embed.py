@@ -39,7 +39,7 @@ def check_embedded(options: Options) -> None:
     """Refuse wrong options of a stream that receives."""
     _keyexprs(options)
     if "spool" in options and (remote(options) or len(folders(options)) > 1):
-        raise options.error("spool", "is one folder where a query receives by itself")
+        raise options.error("spool", "must be a single folder in a query that subscribes by itself")
     options.session()
 
 

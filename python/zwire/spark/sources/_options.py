@@ -101,7 +101,7 @@ class Options:
             if name in self._names:
                 known_as = self._names[name]
                 if known_as in self._values:
-                    raise self.error(known_as, "is there under two names")
+                    raise self.error(known_as, "is given under two names")
                 self._values[known_as] = value
             elif name.startswith(_ZENOH) and "config" in self._names:
                 self._zenoh[name.removeprefix(_ZENOH).replace(".", "/")] = value
