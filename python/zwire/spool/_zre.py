@@ -87,7 +87,7 @@ class ZreSpooler(Keeper):
             held = {"queue": _MANY, "queue_bytes": queue_bytes, "on_overflow": overflow}
             node = zre.Node(config=zre.Config.of(given, held))
         elif config is not None:
-            raise ConfigError("config: not allowed together with node", path="config")
+            raise ConfigError("config: not allowed with a given node", path="config")
         self._node = node
         # Open the spool first: if that fails, no peer has seen the node.
         self._writer = writer_of(self.path, wanted, linger, retention)
