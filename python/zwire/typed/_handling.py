@@ -58,7 +58,7 @@ def first(take: Callable[[float | None], T | None], timeout: float | None) -> T:
 def only_blocking(session: object) -> None:
     """Refuse sessions of event loops, which have functions of their own."""
     if type(session).__module__.startswith("zwire.aio"):
-        raise TypeError("a session of zwire.aio: use the functions of the same names in zwire.aio.typed")
+        raise TypeError("a session of zwire.aio: use zwire.aio.typed, which has functions of the same names")
 
 
 def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
