@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``zwire``: it imports each module whose name begins with ``pyspark_``."""
+"""Where Spark finds the format ``zwire``: Spark imports each module with a name that begins with ``pyspark_``."""
 
 from zwire.spark.sources._zwire import ZwireDataSource as DefaultSource
 

@@ -1,4 +1,4 @@
-//! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
+//! [`Core`]: the machines of one node behind one lock, and the dispatch of their outputs.
 
 use crate::{
     rt::queue::{Pushed, Queue},
@@ -36,7 +36,7 @@ use zwire_proto::{
 /// The face of the session in the same process.
 pub(crate) const LOCAL: FaceId = FaceId(0);
 
-/// Who is on the other side of the API session.
+/// Side that the API session exchanges messages with.
 pub(crate) enum Side {
     /// A client: its only link, while there is one.
     Client(Option<Arc<Link>>),
@@ -55,7 +55,7 @@ impl NodeSide {
         Self { node, links: HashMap::new(), next_face: LOCAL.0 + 1 }
     }
 
-    /// Takes what the node has to say of others.
+    /// Takes the events of the node about other nodes.
     fn hear(&mut self, effects: &mut Effects) {
         while let Some(event) = self.node.poll_event() {
             match event {
@@ -90,17 +90,17 @@ pub(crate) struct Core {
     pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
     pub(crate) gets: HashMap<GetId, Replies>,
     pub(crate) advanced: Advanced,
-    /// The other ends of links, by the numbers that samples have.
+    /// Locators of the other ends of links, by the link numbers of samples.
     pub(crate) origins: Arc<Origins>,
     /// The number of a client's link; those of nodes are their faces.
     client_link: u32,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
     pub(crate) connectivity: Connectivity,
-    /// What was counted by what is there no more.
+    /// Counters of links and queues that no longer exist.
     pub(crate) past: Past,
-    /// What consumers are, and on which key.
+    /// Kind and key of each consumer.
     pub(crate) consumers: HashMap<EntityId, (ConsumerKind, KeyExpr)>,
-    /// Barriers that somebody waits for, and how they ended.
+    /// Barriers that callers wait for, and how they ended.
     pub(crate) barriers: HashMap<BarrierId, Option<BarrierEnd>>,
     // Emptied by `pump`, kept for their memory.
     events: VecDeque<Event>,
@@ -135,7 +135,7 @@ impl Core {
         }
     }
 
-    /// A message of a link, of which nothing is left.
+    /// Handles a message of a link and takes its content.
     pub(crate) fn handle_message(
         &mut self,
         now: Now,
@@ -159,7 +159,7 @@ impl Core {
         result
     }
 
-    /// A client has a link.
+    /// Counts the new link of a client.
     pub(crate) fn client_link_up(&mut self, locator: &str) {
         self.client_link = self.client_link.wrapping_add(1).max(1);
         self.origins.add(self.client_link, locator);
@@ -259,7 +259,7 @@ impl Core {
     /// Whole queues are taken, not single messages, which are large: the machines pass nothing on
     /// out of order, so it does not matter that several wait together.
     pub(crate) fn pump(&mut self, now: Now, effects: &mut Effects) {
-        // So it is after each publication.
+        // Fast path: publications leave nothing in the output queues.
         if self.is_drained() {
             return;
         }
@@ -319,7 +319,7 @@ impl Core {
         }
     }
 
-    /// Whether no machine has anything to say.
+    /// Whether the output queues of all machines are empty.
     fn is_drained(&self) -> bool {
         self.api.is_drained()
             && !self.advanced.wants()
@@ -329,7 +329,7 @@ impl Core {
             }
     }
 
-    /// The answer to a message that was held back, as if the other end had given it.
+    /// Handles the answer to a message that the policy refused, as if the peer had sent it.
     fn hear_back(&mut self, now: Now, face: FaceId, message: NetworkMessage) {
         let result = match &mut self.side {
             Side::Client(_) => self.api.handle_message(now, message, Reliability::Reliable).map_err(drop),
@@ -421,7 +421,7 @@ impl Core {
         }
     }
 
-    /// What data may have made the node say, and what is missing of it.
+    /// Takes the events of the node that data caused, and asks for samples that are missing.
     pub(crate) fn hear(&mut self, now: Now, effects: &mut Effects) {
         if self.advanced.wants() {
             self.pump(now, effects);
@@ -431,7 +431,7 @@ impl Core {
         }
     }
 
-    /// How many are at the other end of a publisher or querier, as far as this node knows.
+    /// Number of counterparts of a publisher or querier that this node knows.
     pub(crate) fn count_matching(&self, id: EntityId) -> Option<usize> {
         let matches = self.api.matches(id)?;
         let remote = match &self.side {
@@ -452,7 +452,7 @@ impl Core {
         }
     }
 
-    /// Forgets the handlers of an entity and ends them.
+    /// Removes the queues of an entity and closes them.
     pub(crate) fn forget(&mut self, entity: EntityId, effects: &mut Effects) {
         self.consumers.remove(&entity);
         if let Some(queue) = self.samples.remove(&entity) {
@@ -463,7 +463,7 @@ impl Core {
         if let Some(queue) = self.queries.remove(&entity) {
             queue.close();
             self.past.queries_dropped += queue.dropped();
-            // What nobody will take any more is finished when the last owner drops it.
+            // Queries without a consumer are finished when the last owner of the queue drops them.
             effects.garbage.push(Garbage::Queries(queue));
         }
         for queue in self.matching.remove(&entity).into_iter().flatten() {
@@ -491,7 +491,7 @@ impl Core {
     }
 }
 
-/// What stands where a message was taken away.
+/// Placeholder for a message that was taken out.
 const NOTHING: NetworkMessage =
     NetworkMessage::ResponseFinal(ResponseFinal { id: 0, qos: Qos::DEFAULT, timestamp: None });
 
@@ -525,7 +525,7 @@ impl DataSink for Outwards<'_> {
     fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
         let effects = &mut *self.subscribers.effects;
         match &mut *self.side {
-            // Nobody waits for an answer to data.
+            // No peer waits for an answer to data.
             Side::Client(Some(link)) => drop(send(link, message, reliability, effects)),
             // The session knows that it has no link, and sends nothing.
             Side::Client(None) => {}
@@ -551,7 +551,8 @@ impl DataSink for Outwards<'_> {
     }
 }
 
-/// What comes back for a message that the policy of the node holds back, if somebody waits for an answer.
+/// Sends a message on a link. Returns the answer to a message that the policy of the node refuses, if its sender
+/// waits for one.
 fn send(
     link: &Arc<Link>,
     message: &NetworkMessage,
@@ -565,7 +566,7 @@ fn send(
     match link.push(message, reliability, collect) {
         Sent::Refused => return refusal(message),
         Sent::Dropped => {
-            // One that was waited for in vain is not worth another look.
+            // A lane whose grace expired gets no second one until it has drained.
             effects.congested |= !link.is_weary(message.qos().priority());
             return None;
         }

@@ -54,7 +54,7 @@ impl Weigh for bool {
     }
 }
 
-/// What has to be done once the lock is released.
+/// Work that is due once the lock is released.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(super) flush: Vec<(Arc<Link>, Urgency)>,
@@ -63,17 +63,17 @@ pub(crate) struct Effects {
     /// Samples of a link for one subscriber, which go into its queue together.
     pub(super) staged: VecDeque<Sample>,
     pub(super) staged_for: Option<Arc<Queue<Sample>>>,
-    /// What the node said of other nodes.
+    /// Events of the node about other nodes.
     pub(crate) events: Vec<Heard>,
     /// A lane was full.
     pub(crate) congested: bool,
-    /// Something happened that a [`Watch`](crate::Watch) may wait for.
+    /// A change happened that a [`Watch`](crate::Watch) may wait for.
     pub(crate) told: bool,
     /// When a thread of the application publishes; `None` for what links bring, which leaves at once.
     pub(super) moment: Option<Moment>,
-    /// More follow at once: to see to each would be for nothing.
+    /// Set for batches: skip the flush decision of each message.
     pub(crate) many: bool,
-    /// Something was queued that nobody has to see to.
+    /// At least one message was coalesced; no flush is required for it.
     pub(super) gathered: bool,
     pub(super) garbage: Vec<Garbage>,
 }
@@ -111,7 +111,7 @@ impl Effects {
             && !self.told
     }
 
-    /// What is staged goes into its queue.
+    /// Moves the staged samples into their queue.
     pub(crate) fn hand_over(&mut self) {
         let Some(queue) = &self.staged_for else { return };
         if self.staged.is_empty() {
@@ -182,17 +182,17 @@ impl Effects {
     }
 }
 
-/// What the node said of another node.
+/// Event of the node about another node.
 pub(crate) enum Heard {
-    /// It has told what it had to tell at first.
+    /// Its initial declarations are complete.
     Ready(ZenohId),
-    /// Time stamps of its clock lie too far in the future; they came from a neighbour, or from here.
+    /// Timestamps of its clock lie too far in the future; they came from a neighbour, or from this node.
     Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: Duration, dropped: bool },
-    /// A neighbour told of it.
+    /// A neighbour announced it.
     Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
 }
 
-/// A queue whose consumer has to be told.
+/// Queue whose consumer is to be notified.
 pub(crate) enum Signal {
     Samples(Arc<Queue<Sample>>),
     Queries(Arc<Queue<Query>>),
@@ -224,7 +224,7 @@ pub(crate) enum Garbage {
     Subscriber(Box<Subscriber>),
 }
 
-/// Something that is over its bound and deserves a wait.
+/// Queue or lane that is over its bound and is to be waited for.
 pub(crate) enum Wait {
     Link(Arc<Link>, Priority),
     Samples(Arc<Queue<Sample>>),

@@ -74,14 +74,14 @@ pub(crate) struct Shared {
     pub(crate) runtime: Handle,
     pub(crate) tap: Option<Arc<Tap>>,
     pub(crate) reassembly: Arc<Pool>,
-    /// What `open` waits for.
+    /// Conditions that `open` waits for.
     pub(crate) gate: Gate,
-    /// With whom there is a session.
+    /// Nodes that there is a session with.
     pub(crate) contacts: Arc<Contacts>,
-    /// Who may come in, where a password is asked for.
+    /// Users and passwords that are let in, where a password is demanded.
     pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
     pub(crate) core: Mutex<Core>,
-    /// Queries that were dropped while somebody held the core.
+    /// Queries that were dropped while a thread held the core.
     finished: Mutex<Vec<QueryId>>,
     /// Whether there are any.
     some_finished: AtomicBool,
@@ -219,7 +219,7 @@ impl Shared {
         result
     }
 
-    /// What a command leaves to do when the machines are left.
+    /// Performs the effects of a command after the lock is released.
     pub(crate) fn settle_command(&self, now: Now, effects: &mut Effects) {
         self.note(effects);
         self.handle_events(effects);
@@ -261,7 +261,7 @@ impl Shared {
         effects.settle(clock::mono());
     }
 
-    /// What the node said of others. No lock is held.
+    /// Handles events of the node about other nodes. No lock is held.
     fn handle_events(&self, effects: &mut Effects) {
         for event in effects.events.drain(..) {
             match event {
@@ -396,7 +396,7 @@ impl Shared {
         self.congested.store(false, Ordering::Release);
         let links = self.core.lock().links();
         for link in links.iter().filter(|link| link.is_congested(qos.priority())) {
-            // Who was waited for in vain is not waited for again.
+            // A link whose grace period expired gets no second one until it has drained.
             if link.is_weary(qos.priority()) {
                 continue;
             }
@@ -465,7 +465,7 @@ impl Shared {
         for link in &links {
             link.close();
             if !link.is_group() {
-                // Who reads from it has no time to say so.
+                // The task that reads from it is aborted before it could log the end.
                 link.tell_end(false);
             }
         }

@@ -36,7 +36,7 @@ pub enum Target {
     Group(Text),
 }
 
-/// What became of a batch: its messages, and how many copies of them had which outcome.
+/// Outcome of a batch: number of messages, and of their copies by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Messages.
@@ -151,7 +151,7 @@ impl Node {
     }
 }
 
-/// One message of a batch.
+/// Sends a message of a batch.
 fn send_one(
     shared: &Arc<Shared>,
     core: &mut Core,

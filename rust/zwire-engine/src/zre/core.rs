@@ -27,7 +27,7 @@ use zwire_proto::{
 /// An event, and when it happened.
 #[derive(Clone, Debug)]
 pub struct NodeEvent {
-    /// It.
+    /// Event of the machine.
     pub event: Event,
     /// Since 1970.
     pub time: Duration,
@@ -43,8 +43,8 @@ impl Weigh for NodeEvent {
     }
 }
 
-/// How long a goodbye waits for the next message of whoever says it. A datagram overtakes what was sent
-/// before it on a connection, and what comes after a goodbye is nobody's.
+/// How long a goodbye waits for the next message of its sender. A datagram overtakes messages that were sent
+/// before it on a connection, and messages after a goodbye are dropped.
 pub(super) const LEAVING: Duration = Duration::from_millis(200);
 
 /// How long it waits at most.
@@ -114,7 +114,7 @@ impl Core {
     }
 
     /// The interfaces may have changed. Without any network the ones from before are kept: a cable that is
-    /// pulled comes back, and until then nobody is told another address.
+    /// pulled comes back, and until then no peer is told another address.
     pub(crate) fn look_at_interfaces(&mut self, now: Now, candidates: Vec<Candidate>, port: u16) {
         let used = |all: &[Candidate]| -> Vec<_> {
             all.iter().filter(|c| c.verdict == Verdict::Used).map(Candidate::interface).collect()
@@ -175,7 +175,7 @@ impl Core {
         }
     }
 
-    /// Who has said goodbye by then is gone.
+    /// Removes the peers whose goodbye is due by `end`.
     pub(crate) fn leave_until(&mut self, now: Now, end: Duration) {
         let due = self.leaving.iter().filter(|(_, leaving)| leaving.at <= end);
         for connection in due.map(|(connection, _)| *connection).collect::<Vec<_>>() {

@@ -54,7 +54,7 @@ pub struct SenderReport {
 /// Counters since the start. All rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Those of the machine.
+    /// Counters of the machine.
     pub machine: NodeStats,
     /// Messages that found the queue of their peer full.
     pub queue_full: u64,
@@ -69,11 +69,11 @@ pub struct Stats {
 pub struct Doctor {
     /// All interfaces.
     pub interfaces: Vec<Candidate>,
-    /// Those that beacons go out on.
+    /// Interfaces that beacons are sent on.
     pub senders: Vec<SenderReport>,
     /// Why beacons cannot be heard.
     pub deaf: Option<String>,
-    /// What was ignored, and why.
+    /// Ignored datagrams and messages, with reasons.
     pub ignored: Vec<Ignored>,
 }
 
@@ -111,7 +111,7 @@ impl Node {
         })
     }
 
-    /// Who it is.
+    /// UUID of the node.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.shared.options.machine.uuid
@@ -129,13 +129,13 @@ impl Node {
         self.shared.birth
     }
 
-    /// What happens, for the application.
+    /// Events for the application.
     #[must_use]
     pub fn events(&self) -> &Arc<Queue<NodeEvent>> {
         &self.shared.events
     }
 
-    /// One more header of the HELLO, in the place of one of the same name.
+    /// Sets a header of the HELLO; replaces the one of the same name.
     ///
     /// # Errors
     /// The node has started: peers are told once.
@@ -603,7 +603,7 @@ impl Drop for Node {
     }
 }
 
-/// What a machine is told, but for what is known at the start.
+/// Configuration of the machine without the addresses, which are known at the start.
 fn machine_config(options: &NodeOptions) -> NodeConfig {
     NodeConfig { public_key: options.keys.as_ref().map(|keys| keys.public), ..options.machine.clone() }
 }

@@ -467,7 +467,7 @@ impl Owner for RouterOwner {
         let now = clock::now();
         let mut state = shared.lock();
         let Some(core) = state.running() else { return connection.close() };
-        // Each peer has one connection; whoever has no identity is heard by nobody.
+        // Each peer has one connection; messages of a peer without an identity are dropped.
         let identity = connection.peer().identity.clone();
         if core.inbound.len() >= core.machine.config().max_peers && !core.inbound.contains_key(&identity) {
             return connection.close();

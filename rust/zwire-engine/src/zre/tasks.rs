@@ -1,4 +1,4 @@
-//! What a node does by itself. The tasks hold it weakly; its end aborts them.
+//! Tasks of a node. They hold it weakly; its end aborts them.
 
 use super::{
     beacon,
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long until a port that another program has is tried again.
 const REBIND: Duration = Duration::from_secs(5);
 
-/// One of them.
+/// Task of a node.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Hears beacons. A port that cannot be had costs a warning and the beacons of others, nothing more.

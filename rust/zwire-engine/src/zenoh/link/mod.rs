@@ -53,20 +53,20 @@ pub enum Urgency {
     Later,
 }
 
-/// What happened to a pushed message.
+/// Outcome of a pushed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It is queued.
+    /// Queued.
     Queued,
-    /// It is queued behind others, and whoever sees to those sees to it: nothing is left to do.
+    /// Queued behind messages whose flush is already scheduled; the caller need not flush.
     Gathered,
-    /// The policy of the node is against it. Nothing is queued.
+    /// Refused by the policy of the node. Nothing is queued.
     Refused,
-    /// It is queued, and its lane is over the bound: wait before the next.
+    /// Queued, and its lane is over the bound: wait before the next.
     Over,
-    /// It is queued, and its lane is full now. What may be dropped would be next.
+    /// Queued, and its lane is full now: the next droppable message would be dropped.
     Full,
-    /// It was dropped, its lane was full.
+    /// Dropped, because its lane was full.
     Dropped,
 }
 
@@ -87,7 +87,7 @@ pub struct LinkStats {
     pub rx_messages: AtomicU64,
 }
 
-/// What goes through one lane of a link.
+/// Traffic and queue of one lane of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneReport {
     /// Its priority.
@@ -100,11 +100,11 @@ pub struct LaneReport {
     pub waiting_bytes: usize,
     /// Most bytes that may wait.
     pub capacity_bytes: usize,
-    /// Who waits for room in it.
+    /// Number of producers that wait for room in it.
     pub producers: usize,
 }
 
-/// One established connection.
+/// Established connection with a node or a multicast group.
 pub struct Link {
     io: Io,
     /// Parameters of the handshake.
@@ -357,7 +357,7 @@ impl Link {
         self.outbox.flush(self);
     }
 
-    /// Of a group: somebody has joined it and wants to hear of us.
+    /// Of a group: sends JOIN at once, because a new member has joined.
     pub(crate) fn announce(&self, now: zwire_proto::Now) {
         self.outbox.lock().backlog.machine.announce(now);
         self.flush();
@@ -398,7 +398,7 @@ impl Link {
         if missed && end != LinkEnd::Closed && !crate::log::is_leaving() {
             tracing::warn!(
                 peer = self.peer, %zid, reason = end.word(), detail = %end,
-                "the connection is lost, and what is published until the next one"
+                "connection lost; publications are dropped until it is re-established"
             );
         } else {
             tracing::info!(peer = self.peer, %zid, reason = end.word(), detail = %end, "disconnected");
@@ -410,7 +410,7 @@ impl Link {
         clock::mono().saturating_sub(self.since)
     }
 
-    /// What goes through each lane, of one or of all.
+    /// Traffic and queue of each lane; of the only one where priorities are not told apart.
     pub(crate) fn lanes(&self) -> Vec<LaneReport> {
         let queued = {
             let tx = self.outbox.lock();
