@@ -8,11 +8,11 @@ use crate::{
         advanced::{
             AdvancedPublisherOptions, AdvancedSubscriberOptions, Following, Known, Publishing, rearm,
         },
-        core::Core,
+        core::SessionCore,
         effects::{Effects, Garbage},
         query::Query,
         session::{Handler, Session},
-        shared::Shared,
+        shared::SessionShared,
     },
 };
 use std::sync::{Arc, Weak};
@@ -36,7 +36,7 @@ use zwire_proto::{
 /// Samples of an answer that are sent under one hold of the lock.
 const AT_ONCE: usize = 64;
 
-impl Core {
+impl SessionCore {
     /// Sends the collected cache queries. Returns whether any was sent.
     pub(crate) fn ask_caches(&mut self, now: Now, effects: &mut Effects) -> bool {
         if self.advanced.wanted.is_empty() {
@@ -155,7 +155,12 @@ impl Core {
 }
 
 /// Task of a cache: answers its queries one after the other until the publisher is undeclared.
-async fn answer(shared: Weak<Shared>, publisher: EntityId, queue: Arc<Queue<Query>>, asked: Arc<Notify>) {
+async fn answer(
+    shared: Weak<SessionShared>,
+    publisher: EntityId,
+    queue: Arc<Queue<Query>>,
+    asked: Arc<Notify>,
+) {
     loop {
         match queue.try_recv() {
             Ok(Some(query)) => {

@@ -117,7 +117,7 @@ pub(crate) struct Connectivity {
     known: HashSet<ZenohId>,
     /// Nodes seen before, in the order of their first link.
     met: VecDeque<ZenohId>,
-    listeners: Vec<(u64, Listener)>,
+    listeners: Vec<(u64, ConnectivityListener)>,
     last: u64,
     /// Number of times that a known node has connected again.
     pub(crate) reconnected: u64,
@@ -125,7 +125,7 @@ pub(crate) struct Connectivity {
     pub(crate) ended: [u64; LinkEnd::WORDS.len()],
 }
 
-enum Listener {
+enum ConnectivityListener {
     Transports(Arc<Queue<TransportEvent>>),
     Links(Arc<Queue<LinkEvent>>),
 }
@@ -176,11 +176,11 @@ impl Connectivity {
         for turn in [up, !up] {
             for (_, listener) in &self.listeners {
                 match listener {
-                    Listener::Transports(queue) if turn && transport => {
+                    ConnectivityListener::Transports(queue) if turn && transport => {
                         queue.push(TransportEvent { change: change.clone(), link: link.clone() });
                         queue.signal();
                     }
-                    Listener::Links(queue) if !turn => {
+                    ConnectivityListener::Links(queue) if !turn => {
                         queue.push(LinkEvent { change: change.clone(), link: link.clone() });
                         queue.signal();
                     }
@@ -198,7 +198,7 @@ impl Connectivity {
                 queue.signal();
             }
         }
-        self.listen(Listener::Transports(queue))
+        self.listen(ConnectivityListener::Transports(queue))
     }
 
     pub(crate) fn listen_links(&mut self, queue: Arc<Queue<LinkEvent>>, history: bool) -> u64 {
@@ -206,10 +206,10 @@ impl Connectivity {
             queue.push(LinkEvent { change: Change::Connected, link: link.clone() });
             queue.signal();
         }
-        self.listen(Listener::Links(queue))
+        self.listen(ConnectivityListener::Links(queue))
     }
 
-    fn listen(&mut self, listener: Listener) -> u64 {
+    fn listen(&mut self, listener: ConnectivityListener) -> u64 {
         self.last += 1;
         self.listeners.push((self.last, listener));
         self.last
@@ -228,10 +228,10 @@ impl Connectivity {
     }
 }
 
-fn end(listener: Listener) {
+fn end(listener: ConnectivityListener) {
     match listener {
-        Listener::Transports(queue) => queue.close(),
-        Listener::Links(queue) => queue.close(),
+        ConnectivityListener::Transports(queue) => queue.close(),
+        ConnectivityListener::Links(queue) => queue.close(),
     }
 }
 

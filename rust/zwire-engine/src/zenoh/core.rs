@@ -1,4 +1,4 @@
-//! [`Core`]: the machines of one node behind one lock, and the dispatch of their outputs.
+//! [`SessionCore`]: the machines of one node behind one lock, and the dispatch of their outputs.
 
 use crate::{
     rt::queue::{Pushed, Queue},
@@ -6,7 +6,7 @@ use crate::{
         advanced::Advanced,
         connectivity::Connectivity,
         effects::{Effects, Garbage, Heard, Replies, Signal, Wait, give},
-        link::{Link, PeerFault, Sent, Urgency},
+        link::{Link, PeerFault, PushOutcome, Urgency},
         origins::Origins,
         query::{InboundQuery, Query, QueryHost},
         totals::{ConsumerKind, Past},
@@ -83,7 +83,7 @@ impl NodeSide {
 }
 
 /// The machines of one node.
-pub(crate) struct Core {
+pub(crate) struct SessionCore {
     pub(crate) api: Session,
     pub(crate) side: Side,
     pub(crate) samples: HashMap<EntityId, Arc<Queue<Sample>>>,
@@ -110,7 +110,7 @@ pub(crate) struct Core {
     host: Weak<dyn QueryHost>,
 }
 
-impl Core {
+impl SessionCore {
     pub(crate) fn new(api: Session, side: Side, host: Weak<dyn QueryHost>) -> Self {
         let one_link = matches!(side, Side::Client(_));
         Self {
@@ -564,19 +564,19 @@ fn send(
         _ => None,
     };
     match link.push(message, reliability, collect) {
-        Sent::Refused => return refusal(message),
-        Sent::Dropped => {
+        PushOutcome::Refused => return refusal(message),
+        PushOutcome::Dropped => {
             // A lane whose grace expired gets no second one until it has drained.
             effects.congested |= !link.is_weary(message.qos().priority());
             return None;
         }
-        Sent::Gathered => {
+        PushOutcome::Gathered => {
             effects.gathered = true;
             return None;
         }
-        Sent::Queued => {}
-        Sent::Full => effects.congested |= !link.is_weary(message.qos().priority()),
-        Sent::Over => {
+        PushOutcome::Queued => {}
+        PushOutcome::Full => effects.congested |= !link.is_weary(message.qos().priority()),
+        PushOutcome::Over => {
             effects.congested = true;
             let priority = message.qos().priority();
             let known = |w: &Wait| matches!(w, Wait::Link(l, p) if *p == priority && Arc::ptr_eq(l, link));

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 /// Waits that a thread which must not block has put off.
 #[derive(Default)]
-struct Turn {
+struct DeferredTurn {
     waits: Vec<(Wait, Duration)>,
     runtime: Option<Handle>,
     /// Set if a command would have had to wait before it could begin.
@@ -17,7 +17,7 @@ struct Turn {
 }
 
 thread_local! {
-    static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) };
+    static TURN: RefCell<Option<DeferredTurn>> = const { RefCell::new(None) };
 }
 
 /// Guard that ends the turn of a thread, also when the command unwinds.
@@ -48,15 +48,15 @@ pub enum Turned {
 
 /// Runs commands in this thread without waiting for room.
 pub fn without_waiting<R>(f: impl FnOnce() -> R) -> (R, Turned) {
-    TURN.set(Some(Turn::default()));
+    TURN.set(Some(DeferredTurn::default()));
     let ended = Ended;
     let result = f();
     let turn = TURN.take();
     drop(ended);
     let turned = match turn {
-        Some(Turn { refused: true, .. }) => Turned::Refused,
-        Some(Turn { waits, runtime: Some(runtime), .. }) => Turned::Full(Deferred { waits, runtime }),
-        Some(Turn { runtime: None, .. }) | None => Turned::Done,
+        Some(DeferredTurn { refused: true, .. }) => Turned::Refused,
+        Some(DeferredTurn { waits, runtime: Some(runtime), .. }) => Turned::Full(Deferred { waits, runtime }),
+        Some(DeferredTurn { runtime: None, .. }) | None => Turned::Done,
     };
     (result, turned)
 }

@@ -4,7 +4,7 @@ use crate::{
     config::{NodeConfig, PROTOCOLS, Target},
     error::ConnectReason,
     net::{io::Io, tap::TappedConnection},
-    zenoh::{link::LinkPolicy, shared::Shared},
+    zenoh::{link::LinkPolicy, shared::SessionShared},
 };
 use core::time::Duration;
 use zwire_proto::zenoh::{
@@ -19,7 +19,7 @@ use zwire_proto::zenoh::{
 /// link is the one that dies.
 const FORWARDING_PATIENCE: f64 = 0.6;
 
-pub(crate) fn handshake_config(shared: &Shared, io: &Io) -> HandshakeConfig {
+pub(crate) fn handshake_config(shared: &SessionShared, io: &Io) -> HandshakeConfig {
     let config = &shared.config;
     HandshakeConfig {
         zid: shared.zid,
@@ -76,7 +76,7 @@ const fn lane_bytes(config: &NodeConfig, batches: usize) -> usize {
 }
 
 pub(super) fn tapped(
-    shared: &Shared,
+    shared: &SessionShared,
     io: &Io,
     accepted: bool,
 ) -> Result<Option<TappedConnection>, ConnectReason> {

@@ -11,7 +11,7 @@ use crate::{
         establish::Established,
         link::{Link, LinkEnd, PeerFault},
         reassembly::Share,
-        shared::Shared,
+        shared::SessionShared,
     },
 };
 use bytes::{Bytes, BytesMut};
@@ -34,7 +34,7 @@ const DATAGRAM_BATCH: u16 = 2048;
 
 /// Makes a link of an established session, registers it with the machines, and starts its tasks. The link
 /// ends when it is closed.
-pub(crate) fn start_link(shared: &Arc<Shared>, established: Established) -> io::Result<Arc<Link>> {
+pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) -> io::Result<Arc<Link>> {
     let Established { io, params, rest, tap, contact } = established;
     let config = &shared.config;
     let policy = link_policy(config);
@@ -133,7 +133,7 @@ const AT_ONCE: usize = 128;
 
 /// Reads until the link ends, then removes it from the machines.
 async fn receive(
-    shared: Weak<Shared>,
+    shared: Weak<SessionShared>,
     link: Arc<Link>,
     // Released only when the machines know that the link is gone.
     (face, _contact, info): (FaceId, Contact, Arc<LinkInfo>),
@@ -163,7 +163,7 @@ fn blame(link: &Link, fault: PeerFault) -> Option<CloseReason> {
 }
 
 async fn receive_loop(
-    shared: &Weak<Shared>,
+    shared: &Weak<SessionShared>,
     link: &Arc<Link>,
     face: FaceId,
     rx: &mut LinkRx,

@@ -4,13 +4,13 @@ use super::link_settings::{handshake_config, tapped};
 use crate::{
     config::{Budget, Target},
     error::ConnectReason,
-    net::io::{Bound, Incoming, Listener},
+    net::io::{Bound, IncomingLink, LinkListener},
     rt::clock,
     zenoh::{
         establish,
         link_task::start_link,
         scouting,
-        shared::{Listening, Shared},
+        shared::{Listening, SessionShared},
     },
 };
 use bytes::Bytes;
@@ -35,7 +35,7 @@ type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
 
 /// Accepts connections. At most `accept_pending` handshakes run at once; when one more arrives, the
 /// oldest is aborted, so that connections that never send anything cannot keep others out.
-async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String) {
+async fn accept_loop(shared: Weak<SessionShared>, listener: LinkListener, endpoint: String) {
     let pending: Pending = Arc::default();
     let mut next = 0;
     loop {
@@ -87,7 +87,7 @@ async fn accept_loop(shared: Weak<Shared>, listener: Listener, endpoint: String)
 /// # Errors
 /// Why the last attempt failed.
 pub(crate) async fn listen(
-    shared: &Weak<Shared>,
+    shared: &Weak<SessionShared>,
     target: &Target,
     budget: Budget,
 ) -> Result<(), ConnectReason> {
@@ -95,7 +95,7 @@ pub(crate) async fn listen(
     let mut attempt = 0;
     loop {
         let Some(strong) = shared.upgrade() else { return Ok(()) };
-        let bound = Listener::bind(target, &strong.config.link).await;
+        let bound = LinkListener::bind(target, &strong.config.link).await;
         let left = match budget {
             Budget::Once => Duration::ZERO,
             Budget::Forever => Duration::MAX,
@@ -124,7 +124,7 @@ pub(crate) async fn listen(
     }
 }
 
-async fn accept_one(shared: &Weak<Shared>, incoming: Incoming) -> Result<(), ConnectReason> {
+async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Result<(), ConnectReason> {
     let Some(limit) = shared.upgrade().map(|shared| shared.config.unicast.accept_timeout) else {
         return Ok(());
     };

@@ -16,7 +16,7 @@ use crate::{
         intercept::Guard,
         link::{Link, LinkEnd},
         link_settings::{link_policy, patience, stranger_bytes},
-        shared::Shared,
+        shared::SessionShared,
     },
 };
 use bytes::BytesMut;
@@ -67,7 +67,7 @@ pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
 ///
 /// # Errors
 /// A group cannot be joined, and the configuration makes that fatal.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
+pub(crate) fn start(shared: &Arc<SessionShared>) -> Result<(), Error> {
     for (group, target) in targets(&shared.config) {
         let joined = {
             let _runtime = shared.runtime.enter();
@@ -85,7 +85,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-fn group_config(shared: &Shared) -> io::Result<GroupConfig> {
+fn group_config(shared: &SessionShared) -> io::Result<GroupConfig> {
     let config = &shared.config;
     let mut sn = [0; 4];
     getrandom::fill(&mut sn).map_err(|_| io::Error::other("no randomness"))?;
@@ -104,7 +104,7 @@ fn group_config(shared: &Shared) -> io::Result<GroupConfig> {
     })
 }
 
-fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Result<()> {
+fn start_group(shared: &Arc<SessionShared>, target: &Target, sockets: Group) -> io::Result<()> {
     let config = group_config(shared)?;
     let now = clock::now();
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
@@ -152,7 +152,7 @@ struct Member {
 
 /// Receiving side of a group.
 struct Ears {
-    shared: Weak<Shared>,
+    shared: Weak<SessionShared>,
     locator: String,
     link: Arc<Link>,
     face: FaceId,
@@ -293,7 +293,7 @@ impl Ears {
         Some(())
     }
 
-    fn joined(&mut self, shared: &Shared, member: MemberId, remote: Remote, from: SocketAddr) {
+    fn joined(&mut self, shared: &SessionShared, member: MemberId, remote: Remote, from: SocketAddr) {
         let info = Arc::new(LinkInfo {
             zid: remote.zid,
             whatami: remote.whatami,
@@ -316,7 +316,7 @@ impl Ears {
         self.members.extend(face.map(|face| (member, Member { face, info, guard })));
     }
 
-    fn left(&mut self, shared: &Shared, member: MemberId, end: LinkEnd) {
+    fn left(&mut self, shared: &SessionShared, member: MemberId, end: LinkEnd) {
         let Some(Member { face, info, .. }) = self.members.remove(&member) else { return };
         let mut effects = Effects { told: true, ..Effects::default() };
         shared.with_core(&mut effects, |core, now, _| {

@@ -4,7 +4,7 @@ use crate::{
     config::{self, Budget, Config, Destination, NodeConfig, PublicationQos, Target},
     error::Error,
     net::{
-        io::{Io, Listener, group_of},
+        io::{Io, LinkListener, group_of},
         tap::Tap,
     },
     rt::{
@@ -17,14 +17,14 @@ use crate::{
         admin,
         connect::{client, dial::error_of, keep},
         connectivity::{LinkEvent, LinkInfo, TransportEvent},
-        core::{Core, LOCAL, Side},
+        core::{LOCAL, SessionCore, Side},
         effects::{Effects, Replies},
         link::Link,
         listen, multicast,
         origins::Origins,
         query::Query,
         scouting::{self, Station},
-        shared::Shared,
+        shared::SessionShared,
         stats::Report,
         totals::ConsumerKind,
         waits::{BarrierWait, MatchingWait},
@@ -69,7 +69,7 @@ pub enum Handler {
     Channel(usize, Full),
 }
 
-/// Policy for an item that does not fit into a [`Handler::Channel`].
+/// Policy for an item that does not fit into a [`HandlerDefaults::Channel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The sender waits, up to this deadline or the configured one; then the newest items are dropped.
@@ -88,13 +88,13 @@ pub struct Session {
     /// Closes the session when the last handle is dropped; tasks never hold it. First field, so that it
     /// is dropped while the others still exist.
     #[allow(dead_code, reason = "held for its drop")]
-    owner: Arc<Owner>,
-    shared: Arc<Shared>,
+    owner: Arc<SessionOwner>,
+    shared: Arc<SessionShared>,
 }
 
-struct Owner(std::sync::Weak<Shared>);
+struct SessionOwner(std::sync::Weak<SessionShared>);
 
-impl Drop for Owner {
+impl Drop for SessionOwner {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
             shared.shut_down(LINGER, &mut || false);
@@ -126,10 +126,10 @@ impl Session {
                     .map_err(|e| Error::Tap { path: path.display().to_string(), source: Arc::new(e) })?,
             )),
         };
-        let shared = Shared::new(config, runtime, zid, tap);
+        let shared = SessionShared::new(config, runtime, zid, tap);
         // Set once, before there is a neighbour.
         let _ = shared.on_gossip.set(scouting::gossiped);
-        let session = Self { owner: Arc::new(Owner(Arc::downgrade(&shared))), shared };
+        let session = Self { owner: Arc::new(SessionOwner(Arc::downgrade(&shared))), shared };
         session.start(interrupted)?;
         tracing::info!(zid = %session.shared.zid, mode = %session.shared.config.mode, "session opened");
         Ok(session)
@@ -253,7 +253,7 @@ impl Session {
     pub(crate) fn command<R>(
         &self,
         interrupted: &mut dyn FnMut() -> bool,
-        f: impl FnOnce(&mut Core, Now, &mut Effects) -> Result<R, Error>,
+        f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.shared.check()?;
         let mut effects = Effects::default();
@@ -262,7 +262,10 @@ impl Session {
         Ok(result)
     }
 
-    pub(crate) fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+    pub(crate) fn declare<R>(
+        &self,
+        f: impl FnOnce(&mut SessionCore, Now) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         // Declarations are few and use priority Control: they never wait for room.
         self.command(&mut || false, |core, now, effects| {
             effects.told = true;
@@ -270,7 +273,7 @@ impl Session {
         })
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<SessionShared> {
         &self.shared
     }
 
@@ -807,7 +810,7 @@ fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -
 }
 
 /// Bounds of the queue behind a handler.
-pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
+pub(crate) fn bounds(defaults: &config::HandlerDefaults, handler: Handler) -> Bounds {
     let wait = Overflow::Wait { deadline: defaults.block_deadline };
     let (messages, overflow) = match handler {
         Handler::Default => (defaults.capacity_messages, wait),
@@ -887,7 +890,7 @@ fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
             .map_err(|reason| Error::Connect { endpoint: name(target), reason })?;
     }
     for target in &config.listen.targets {
-        Listener::check(target, &config.link)
+        LinkListener::check(target, &config.link)
             .map_err(|reason| Error::Bind { endpoint: name(target), reason })?;
     }
     multicast::check(config)?;

@@ -1,9 +1,9 @@
-//! [`Shared`]: everything behind a session: the core and its lock, timers, tasks.
+//! [`SessionShared`]: everything behind a session: the core and its lock, timers, tasks.
 
 use crate::{
     config::NodeConfig,
     error::Error,
-    net::{io::Guard, tap::Tap},
+    net::{io::PortGuard, tap::Tap},
     rt::{
         clock,
         queue::INTERRUPT_PERIOD,
@@ -14,7 +14,7 @@ use crate::{
     zenoh::{
         connectivity::LinkInfo,
         contacts::{Contact, Contacts},
-        core::{Core, NodeSide, Side},
+        core::{NodeSide, SessionCore, Side},
         deferred,
         effects::{Effects, Heard, Wait},
         gate::Gate,
@@ -67,7 +67,7 @@ impl Drop for Holding {
 }
 
 /// Everything behind a session; tasks hold it weakly.
-pub(crate) struct Shared {
+pub(crate) struct SessionShared {
     pub(crate) birth: Birth,
     pub(crate) zid: ZenohId,
     pub(crate) config: NodeConfig,
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) contacts: Arc<Contacts>,
     /// Users and passwords that are let in, where a password is demanded.
     pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
-    pub(crate) core: Mutex<Core>,
+    pub(crate) core: Mutex<SessionCore>,
     /// Queries that were dropped while a thread held the core.
     finished: Mutex<Vec<QueryId>>,
     /// Whether there are any.
@@ -104,15 +104,15 @@ pub(crate) struct Shared {
 }
 
 /// Handler of a node that a neighbour tells of.
-pub(crate) type OnGossip = fn(&Arc<Shared>, ZenohId, WhatAmI, Vec<Text>);
+pub(crate) type OnGossip = fn(&Arc<SessionShared>, ZenohId, WhatAmI, Vec<Text>);
 
 /// Where a session listens.
 pub(crate) struct Listening {
     pub(crate) locator: String,
-    pub(crate) guard: Option<Guard>,
+    pub(crate) guard: Option<PortGuard>,
 }
 
-impl Shared {
+impl SessionShared {
     /// The machines of a node that is not connected to anything yet.
     pub(crate) fn new(config: NodeConfig, runtime: Handle, zid: ZenohId, tap: Option<Arc<Tap>>) -> Arc<Self> {
         let users = config.usrpwd.dictionary.as_ref().map(|users| {
@@ -151,7 +151,7 @@ impl Shared {
                     ..RoutingConfig::new(zid, mode)
                 })))),
             };
-            Shared {
+            SessionShared {
                 birth: Birth::here(),
                 zid,
                 config,
@@ -161,7 +161,7 @@ impl Shared {
                 gate,
                 contacts: Contacts::new(zid),
                 users,
-                core: Mutex::new(Core::new(api, side, host)),
+                core: Mutex::new(SessionCore::new(api, side, host)),
                 finished: Mutex::new(Vec::new()),
                 some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
@@ -193,7 +193,7 @@ impl Shared {
     pub(crate) fn with_core<R>(
         &self,
         effects: &mut Effects,
-        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+        f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> R,
     ) -> R {
         let now = clock::now();
         let result = self.turn(self.core.lock(), now, effects, f);
@@ -205,10 +205,10 @@ impl Shared {
     #[inline]
     pub(crate) fn turn<R>(
         &self,
-        mut core: MutexGuard<'_, Core>,
+        mut core: MutexGuard<'_, SessionCore>,
         now: Now,
         effects: &mut Effects,
-        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+        f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> R,
     ) -> R {
         let _holding = Holding::new();
         effects.begin(now);
@@ -291,7 +291,7 @@ impl Shared {
         }
     }
 
-    fn finish_dropped(&self, core: &mut Core, now: Now, effects: &mut Effects) {
+    fn finish_dropped(&self, core: &mut SessionCore, now: Now, effects: &mut Effects) {
         while self.some_finished.load(Ordering::Acquire) {
             self.some_finished.store(false, Ordering::Release);
             let queries = core::mem::take(&mut *self.finished.lock());
@@ -302,7 +302,7 @@ impl Shared {
         }
     }
 
-    fn arm(&self, core: &Core) {
+    fn arm(&self, core: &SessionCore) {
         self.timer.arm(core.poll_timeout());
     }
 
@@ -480,7 +480,7 @@ impl Shared {
     }
 }
 
-impl QueryHost for Shared {
+impl QueryHost for SessionShared {
     fn check(&self) -> Result<(), Error> {
         Self::check(self)
     }
@@ -516,7 +516,7 @@ impl QueryHost for Shared {
     }
 }
 
-impl Timed for Shared {
+impl Timed for SessionShared {
     const CATCH_UP: Duration = Duration::ZERO;
 
     fn timer(&self) -> &Timer {
@@ -538,7 +538,7 @@ impl Timed for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SessionShared {
     fn drop(&mut self) {
         // No caller is left that could wait: queued messages get one chance to be written.
         self.shut_down(Duration::ZERO, &mut || false);

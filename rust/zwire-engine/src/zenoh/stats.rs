@@ -5,7 +5,7 @@ pub use crate::zenoh::totals::ConsumerKind;
 use crate::{
     rt::{clock, queue::QueueStats},
     zenoh::{
-        core::{Core, Side},
+        core::{SessionCore, Side},
         link::{LaneReport, Link, LinkEnd},
         totals::LinkTotals,
     },
@@ -21,7 +21,7 @@ macro_rules! named {
     };
 }
 
-pub(crate) fn collect(core: &Core) -> BTreeMap<String, u64> {
+pub(crate) fn collect(core: &SessionCore) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     let mut add = |name: &str, value: u64| *out.entry(name.to_owned()).or_default() += value;
     let stats = core.api.stats();
@@ -123,7 +123,7 @@ pub struct LinkReport {
     pub lanes: Vec<LaneReport>,
 }
 
-pub(crate) fn report(core: &mut Core) -> Report {
+pub(crate) fn report(core: &mut SessionCore) -> Report {
     let counters = collect(core);
     let drops = counters.get(DROPS).copied().unwrap_or(0);
     let (drop_rate, drop_rate_seconds) = core.past.rate.look(clock::mono(), drops);

@@ -1,10 +1,10 @@
 //! The machine of a node, and all that it has opened.
 
 use super::{
-    beacon::Sender,
+    beacon::BeaconSender,
     effects::NodeEffects,
-    gossip::Gossip,
-    interfaces::{Candidate, Verdict},
+    gossip::GossipState,
+    interfaces::{Candidate, InterfaceVerdict},
     log::Collectors,
 };
 use crate::{
@@ -59,7 +59,7 @@ pub(super) struct Leaving {
 }
 
 /// A node that runs.
-pub(crate) struct Core {
+pub(crate) struct NodeCore {
     pub(crate) machine: Machine,
     /// Goodbyes of peers whose last messages may not be read yet, by connection.
     pub(super) leaving: HashMap<u64, Leaving>,
@@ -67,12 +67,12 @@ pub(crate) struct Core {
     /// Which connection speaks for an identity: the newest.
     pub(super) inbound: HashMap<Bytes, Arc<Connection>>,
     pub(crate) listener: Listener,
-    pub(crate) senders: Vec<Arc<Mutex<Sender>>>,
+    pub(crate) senders: Vec<Arc<Mutex<BeaconSender>>>,
     /// Writes that are due once the lock of the node is released.
     pub(super) effects: NodeEffects,
     /// All interfaces, as last seen.
     pub(crate) candidates: Vec<Candidate>,
-    pub(crate) gossip: Gossip,
+    pub(crate) gossip: GossipState,
     pub(super) collectors: Collectors,
     /// Messages that found the queue of their peer full.
     pub(crate) full: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Core {
     pub(crate) taken_over: u64,
 }
 
-impl Core {
+impl NodeCore {
     pub(crate) fn new(machine: Machine, listener: Listener, candidates: Vec<Candidate>, port: u16) -> Self {
         let mut core = Self {
             machine,
@@ -91,7 +91,7 @@ impl Core {
             senders: Vec::new(),
             effects: NodeEffects::default(),
             candidates: Vec::new(),
-            gossip: Gossip::default(),
+            gossip: GossipState::default(),
             collectors: Collectors::default(),
             full: 0,
             taken_over: 0,
@@ -103,11 +103,11 @@ impl Core {
     fn set_senders(&mut self, candidates: Vec<Candidate>, port: u16) {
         let beacons = self.machine.config().beacon_interval.is_some();
         let mut old = core::mem::take(&mut self.senders);
-        for candidate in candidates.iter().filter(|c| beacons && c.verdict == Verdict::Used) {
+        for candidate in candidates.iter().filter(|c| beacons && c.verdict == InterfaceVerdict::Used) {
             let known = old.iter().position(|sender| sender.lock().candidate == *candidate);
             self.senders.push(match known {
                 Some(at) => old.swap_remove(at),
-                None => Arc::new(Mutex::new(Sender::new(candidate.clone(), port))),
+                None => Arc::new(Mutex::new(BeaconSender::new(candidate.clone(), port))),
             });
         }
         self.candidates = candidates;
@@ -117,7 +117,7 @@ impl Core {
     /// pulled comes back, and until then no peer is told another address.
     pub(crate) fn look_at_interfaces(&mut self, now: Now, candidates: Vec<Candidate>, port: u16) {
         let used = |all: &[Candidate]| -> Vec<_> {
-            all.iter().filter(|c| c.verdict == Verdict::Used).map(Candidate::interface).collect()
+            all.iter().filter(|c| c.verdict == InterfaceVerdict::Used).map(Candidate::interface).collect()
         };
         let (before, after) = (used(&self.candidates), used(&candidates));
         let reaches = |all: &[Interface]| all.iter().any(|i| !i.address.is_loopback());

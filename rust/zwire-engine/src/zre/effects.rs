@@ -1,6 +1,6 @@
 //! [`NodeEffects`]: writes that a node owes once its lock is released.
 
-use super::beacon::Sender;
+use super::beacon::BeaconSender;
 use crate::{
     rt::watch::Watch,
     zmtp::{Connection, Writing},
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct NodeEffects {
     flush: Vec<Arc<Connection>>,
-    beacons: Vec<(Arc<Mutex<Sender>>, Bytes)>,
+    beacons: Vec<(Arc<Mutex<BeaconSender>>, Bytes)>,
     presence: bool,
     /// How soon the messages are written.
     pub(super) writing: Writing,
@@ -25,7 +25,7 @@ impl NodeEffects {
         self.flush.extend(connection);
     }
 
-    pub(super) fn send_beacon(&mut self, sender: Arc<Mutex<Sender>>, datagram: Bytes) {
+    pub(super) fn send_beacon(&mut self, sender: Arc<Mutex<BeaconSender>>, datagram: Bytes) {
         self.beacons.push((sender, datagram));
     }
 

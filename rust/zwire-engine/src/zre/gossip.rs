@@ -18,7 +18,7 @@ use zwire_proto::{
 };
 
 /// A hub that this node connects to.
-pub(super) struct Way {
+pub(super) struct HubWay {
     pub(super) outbound: Arc<Outbound>,
     /// `None` if the hub of this node speaks to it.
     pub(super) client: Option<Client>,
@@ -26,15 +26,15 @@ pub(super) struct Way {
 
 /// Gossip state of a node.
 #[derive(Default)]
-pub(crate) struct Gossip {
+pub(crate) struct GossipState {
     pub(super) hub: Option<Hub>,
     pub(super) listeners: Vec<Listener>,
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<HubWay>,
     /// Connections of the hub to its clients and remotes.
     pub(super) connections: HashMap<u64, Arc<Connection>>,
 }
 
-impl Gossip {
+impl GossipState {
     /// The next deadline.
     pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         let clients = self.ways.iter().filter_map(|way| way.client.as_ref()?.poll_timeout());

@@ -1,10 +1,10 @@
 //! Connections of gossip: joining hubs, becoming one, and the owners of both.
 
 use super::{
-    core::Core,
-    gossip::{Gossip, Way},
+    core::NodeCore,
+    gossip::{GossipState, HubWay},
     options::NodeOptions,
-    shared::Shared,
+    shared::NodeShared,
 };
 use crate::{
     error::Error,
@@ -29,7 +29,7 @@ use zwire_proto::{
 const MAX_MESSAGE_SIZE: usize = 64 << 10;
 
 /// Gossip tuple of this node.
-fn own_tuple(core: &Core, options: &NodeOptions) -> (Bytes, Bytes) {
+fn own_tuple(core: &NodeCore, options: &NodeOptions) -> (Bytes, Bytes) {
     let tuple = Tuple {
         uuid: options.machine.uuid,
         endpoint: core.machine.endpoint(),
@@ -48,9 +48,13 @@ fn config(socket_type: SocketType, options: &NodeOptions) -> ConnectionConfig {
     config
 }
 
-impl Shared {
+impl NodeShared {
     /// Starts a hub; returns the endpoint that it listens on.
-    pub(crate) fn gossip_bind(self: &Arc<Self>, core: &mut Core, endpoint: &str) -> Result<String, Error> {
+    pub(crate) fn gossip_bind(
+        self: &Arc<Self>,
+        core: &mut NodeCore,
+        endpoint: &str,
+    ) -> Result<String, Error> {
         let owner = Arc::new(HubOwner(Arc::downgrade(self)));
         let listener =
             Listener::bind(&self.runtime, endpoint, config(SocketType::Router, &self.options), owner)?;
@@ -71,7 +75,7 @@ impl Shared {
     }
 
     /// Connects to a hub to find peers.
-    pub(crate) fn gossip_connect(self: &Arc<Self>, core: &mut Core, endpoint: &str) -> Result<(), Error> {
+    pub(crate) fn gossip_connect(self: &Arc<Self>, core: &mut NodeCore, endpoint: &str) -> Result<(), Error> {
         let config = config(SocketType::Dealer, &self.options);
         let way = core.gossip.ways.len();
         let (owner, client): (Arc<dyn Owner>, _) = if core.gossip.hub.is_some() {
@@ -83,12 +87,12 @@ impl Shared {
             (Arc::new(ClientOwner { shared: Arc::downgrade(self), way }), Some(client))
         };
         let outbound = Outbound::connect(&self.runtime, endpoint, config, Reconnect::default(), owner)?;
-        core.gossip.ways.push(Way { outbound, client });
+        core.gossip.ways.push(HubWay { outbound, client });
         Ok(())
     }
 
     /// Changes the gossip state of a running node, and handles the tuples received.
-    fn with_gossip(self: &Arc<Self>, f: impl FnOnce(&mut Gossip, Now)) {
+    fn with_gossip(self: &Arc<Self>, f: impl FnOnce(&mut GossipState, Now)) {
         let now = clock::now();
         let mut state = self.lock();
         let Some(core) = state.running() else { return };
@@ -96,8 +100,8 @@ impl Shared {
         self.settle_gossip(core, now);
     }
 
-    pub(crate) fn settle_gossip(self: &Arc<Self>, core: &mut Core, now: Now) {
-        let Core { gossip, effects, .. } = core;
+    pub(crate) fn settle_gossip(self: &Arc<Self>, core: &mut NodeCore, now: Now) {
+        let NodeCore { gossip, effects, .. } = core;
         for heard in gossip.drain(|connection| effects.flush(Some(connection))) {
             if let Some(Tuple { uuid, endpoint, public_key }) = heard.node() {
                 core.machine.handle_found(now, uuid, endpoint, public_key);
@@ -115,7 +119,7 @@ fn frames(inbound: &mut Vec<Inbound>) -> impl Iterator<Item = Bytes> {
 }
 
 /// Owner of the hub's connections: from clients, and to other hubs.
-struct HubOwner(Weak<Shared>);
+struct HubOwner(Weak<NodeShared>);
 
 impl Owner for HubOwner {
     fn opened(&self, connection: &Arc<Connection>) {
@@ -151,7 +155,7 @@ impl Owner for HubOwner {
 
 /// Owner of the connection to a hub that this node is a client of.
 struct ClientOwner {
-    shared: Weak<Shared>,
+    shared: Weak<NodeShared>,
     way: usize,
 }
 

@@ -29,7 +29,7 @@ mod tasks;
 
 pub use self::core::NodeEvent;
 pub use crate::net::interfaces;
-pub use batch::{Sent, Target};
+pub use batch::{BatchTarget, Sent};
 pub use log::{LogCollector, LogRecord, LogSender, RECORDS};
 pub use node::{Doctor, Node, SenderReport, Stats};
 pub use options::{Keys, NodeOptions};

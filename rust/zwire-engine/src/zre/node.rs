@@ -1,12 +1,12 @@
 //! [`Node`]: what the application holds.
 
 use super::{
-    batch::Target,
-    beacon::Sender,
-    core::{Core, NodeEvent},
-    interfaces::{self, Candidate, Purpose, Selector, Verdict},
+    batch::BatchTarget,
+    beacon::BeaconSender,
+    core::{NodeCore, NodeEvent},
+    interfaces::{self, Candidate, InterfaceVerdict, Purpose, Selector},
     options::{self, NodeOptions},
-    shared::{NodeGuard, RouterOwner, Shared, State, connection_config},
+    shared::{NodeGuard, NodeShared, NodeState, RouterOwner, connection_config},
     tasks,
 };
 use crate::{
@@ -81,7 +81,7 @@ pub struct Doctor {
 ///
 /// Dropping it stops it, with a goodbye.
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<NodeShared>,
 }
 
 impl Node {
@@ -95,12 +95,12 @@ impl Node {
         Machine::new(Now::default(), trial(machine_config(&options)))?;
         let headers = options.machine.headers.clone();
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(NodeShared {
                 birth: Birth::here(),
                 runtime,
                 events: Queue::new(options.events),
                 options,
-                state: Mutex::new(State::Idle { groups: Vec::new(), headers }),
+                state: Mutex::new(NodeState::Idle { groups: Vec::new(), headers }),
                 presence: Watch::default(),
                 progress: Arc::default(),
                 last_sent: AtomicU64::new(0),
@@ -141,7 +141,7 @@ impl Node {
     /// The node has started: peers are told once.
     pub fn set_header(&self, name: &str, value: &str) -> Result<(), Error> {
         let mut state = self.state()?;
-        let State::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
+        let NodeState::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
         let mut all = headers.clone();
         all.retain(|(known, _)| known != name);
         all.push((name.into(), value.into()));
@@ -158,7 +158,7 @@ impl Node {
     pub fn start(&self) -> Result<(), Error> {
         let shared = &self.shared;
         let mut state = self.state()?;
-        let State::Idle { groups, headers } = &*state else { return Err(Error::Started) };
+        let NodeState::Idle { groups, headers } = &*state else { return Err(Error::Started) };
         let options = &shared.options;
         let bind = bind_address(&options.bind)?;
         let selectors = match bind {
@@ -171,7 +171,8 @@ impl Node {
         })?;
         let _guard = shared.runtime.enter();
         let listener = self.listen(bind)?;
-        let used = candidates.iter().filter(|c| c.verdict == Verdict::Used).map(Candidate::interface);
+        let used =
+            candidates.iter().filter(|c| c.verdict == InterfaceVerdict::Used).map(Candidate::interface);
         let config = NodeConfig {
             interfaces: used.collect(),
             mailbox: listener.local_addr().port(),
@@ -192,7 +193,7 @@ impl Node {
             machine.handle_endpoint(now, &Text::from(endpoint.as_str()), *public_key)?;
         }
         let beacons = machine.config().beacon_interval.is_some();
-        let mut core = Core::new(machine, listener, candidates, options.beacon_port);
+        let mut core = NodeCore::new(machine, listener, candidates, options.beacon_port);
         for endpoint in &options.gossip_bind {
             shared.gossip_bind(&mut core, endpoint)?;
         }
@@ -200,9 +201,9 @@ impl Node {
             shared.gossip_connect(&mut core, endpoint)?;
         }
         let mut running = shared.tasks.lock();
-        let mut spawn = |task: tasks::Task| running.push(shared.runtime.spawn(task).abort_handle());
+        let mut spawn = |task: tasks::NodeTask| running.push(shared.runtime.spawn(task).abort_handle());
         shared.settle(&mut core, now);
-        *state = State::Running(Box::new(core));
+        *state = NodeState::Running(Box::new(core));
         drop(state);
         let weak = || Arc::downgrade(shared);
         spawn(Box::pin(timer::run(weak())));
@@ -287,18 +288,18 @@ impl Node {
         let now = clock::now();
         let mut state = self.state()?;
         match &mut *state {
-            State::Idle { .. } => {
-                *state = State::Stopped;
+            NodeState::Idle { .. } => {
+                *state = NodeState::Stopped;
                 self.shared.events.close();
             }
-            State::Running(core) => {
+            NodeState::Running(core) => {
                 core.leave_until(now, Duration::MAX);
                 // It may be stopping already.
                 if core.machine.stop(now).is_ok() {
                     self.shared.settle(core, now);
                 }
             }
-            State::Stopped => {}
+            NodeState::Stopped => {}
         }
         Ok(())
     }
@@ -311,7 +312,7 @@ impl Node {
         let group = Text::from(group);
         let mut state = self.state()?;
         match &mut *state {
-            State::Idle { groups, .. } => {
+            NodeState::Idle { groups, .. } => {
                 if groups.contains(&group) {
                     return Ok(false);
                 }
@@ -324,13 +325,13 @@ impl Node {
                 groups.push(group);
                 Ok(true)
             }
-            State::Running(core) => {
+            NodeState::Running(core) => {
                 let now = clock::now();
                 let joined = core.machine.join(now, &group)?;
                 self.shared.settle(core, now);
                 Ok(joined)
             }
-            State::Stopped => Err(Error::Closed),
+            NodeState::Stopped => Err(Error::Closed),
         }
     }
 
@@ -342,18 +343,18 @@ impl Node {
         let group = Text::from(group);
         let mut state = self.state()?;
         match &mut *state {
-            State::Idle { groups, .. } => {
+            NodeState::Idle { groups, .. } => {
                 let before = groups.len();
                 groups.retain(|known| *known != group);
                 Ok(groups.len() < before)
             }
-            State::Running(core) => {
+            NodeState::Running(core) => {
                 let now = clock::now();
                 let left = core.machine.leave(now, &group)?;
                 self.shared.settle(core, now);
                 Ok(left)
             }
-            State::Stopped => Err(Error::Closed),
+            NodeState::Stopped => Err(Error::Closed),
         }
     }
 
@@ -369,7 +370,7 @@ impl Node {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Delivery, Error> {
         if !patience.is_zero() {
-            self.wait_for_room(&Target::Peer(*peer), 1, patience, interrupted)?;
+            self.wait_for_room(&BatchTarget::Peer(*peer), 1, patience, interrupted)?;
         }
         self.run_sending(|shared, core, now| {
             let (outcome, full) = (core.machine.whisper(now, peer, content), shared.settle(core, now));
@@ -394,7 +395,7 @@ impl Node {
     ) -> Result<Shouted, Error> {
         let group = Text::from(group);
         if !patience.is_zero() {
-            self.wait_for_room(&Target::Group(group.clone()), 1, patience, interrupted)?;
+            self.wait_for_room(&BatchTarget::Group(group.clone()), 1, patience, interrupted)?;
         }
         self.run_sending(|shared, core, now| {
             let (shouted, full) = (core.machine.shout(now, &group, content), shared.settle(core, now));
@@ -495,9 +496,9 @@ impl Node {
     /// In a forked child.
     pub fn own_groups(&self) -> Result<Vec<Text>, Error> {
         Ok(match &mut *self.state()? {
-            State::Idle { groups, .. } => groups.clone(),
-            State::Running(core) => core.machine.own_groups().cloned().collect(),
-            State::Stopped => Vec::new(),
+            NodeState::Idle { groups, .. } => groups.clone(),
+            NodeState::Running(core) => core.machine.own_groups().cloned().collect(),
+            NodeState::Stopped => Vec::new(),
         })
     }
 
@@ -528,7 +529,7 @@ impl Node {
     pub fn doctor(&self) -> Result<Doctor, Error> {
         let deaf = self.shared.deaf.lock().clone();
         self.run(|_, core, _| {
-            let report = |sender: &Arc<Mutex<Sender>>| {
+            let report = |sender: &Arc<Mutex<BeaconSender>>| {
                 let sender = sender.lock();
                 SenderReport {
                     candidate: sender.candidate.clone(),
@@ -551,7 +552,7 @@ impl Node {
     /// Runs a send of the application; messages of a loop of sends are coalesced.
     fn run_sending<R>(
         &self,
-        f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>,
+        f: impl FnOnce(&Arc<NodeShared>, &mut NodeCore, Now) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let result = self.run(|shared, core, now| {
             if shared.sends_in_a_loop(now) {
@@ -575,13 +576,13 @@ impl Node {
 
     pub(super) fn run<R>(
         &self,
-        f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>,
+        f: impl FnOnce(&Arc<NodeShared>, &mut NodeCore, Now) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut state = self.state()?;
         match &mut *state {
-            State::Running(core) => f(&self.shared, core, clock::now()),
-            State::Idle { .. } => Err(Error::NotStarted),
-            State::Stopped => Err(Error::Closed),
+            NodeState::Running(core) => f(&self.shared, core, clock::now()),
+            NodeState::Idle { .. } => Err(Error::NotStarted),
+            NodeState::Stopped => Err(Error::Closed),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! [`Shared`]: a node behind its lock, what its machine asks for, and the owners of its connections.
+//! [`NodeShared`]: a node behind its lock, what its machine asks for, and the owners of its connections.
 
 use super::{
-    core::{Core, LEAVING, NodeEvent},
+    core::{LEAVING, NodeCore, NodeEvent},
     interfaces::Candidate,
     options::{Keys, NodeOptions},
 };
@@ -48,18 +48,18 @@ use zwire_proto::{
     },
 };
 
-pub(crate) enum State {
+pub(crate) enum NodeState {
     /// Not started; groups that were joined all the same.
     Idle {
         groups: Vec<Text>,
         headers: Vec<(Text, Text)>,
     },
-    Running(Box<Core>),
+    Running(Box<NodeCore>),
     Stopped,
 }
 
-impl State {
-    pub(crate) fn running(&mut self) -> Option<&mut Core> {
+impl NodeState {
+    pub(crate) fn running(&mut self) -> Option<&mut NodeCore> {
         match self {
             Self::Running(core) => Some(core),
             Self::Idle { .. } | Self::Stopped => None,
@@ -67,12 +67,12 @@ impl State {
     }
 }
 
-pub(crate) struct Shared {
+pub(crate) struct NodeShared {
     pub(crate) birth: Birth,
     pub(crate) runtime: Handle,
     pub(crate) options: NodeOptions,
     pub(crate) events: Arc<Queue<NodeEvent>>,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<NodeState>,
     /// Told when peers come, leave, or change their groups, and when the node has stopped.
     pub(super) presence: Watch,
     /// Told when a connection has written everything, may have room again, or is dead.
@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     pub(super) tasks: Mutex<Vec<AbortHandle>>,
 }
 
-impl Shared {
+impl NodeShared {
     /// Takes the lock of the node. When the guard is dropped, the writes that are due are done.
     pub(crate) fn lock(&self) -> NodeGuard<'_> {
         NodeGuard::new(self.state.lock(), &self.presence)
@@ -93,10 +93,10 @@ impl Shared {
     /// Closes everything after the goodbyes.
     pub(crate) fn stopped(&self) {
         let mut state = self.state.lock();
-        if let State::Running(core) = &mut *state {
+        if let NodeState::Running(core) = &mut *state {
             core.close();
         }
-        *state = State::Stopped;
+        *state = NodeState::Stopped;
         drop(state);
         self.events.close();
         self.presence.notify();
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     pub(super) fn is_running(&self) -> bool {
-        matches!(*self.state.lock(), State::Running(_))
+        matches!(*self.state.lock(), NodeState::Running(_))
     }
 
     pub(crate) fn set_deaf(&self, why: Option<String>) {
@@ -138,16 +138,16 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for NodeShared {
     fn drop(&mut self) {
         // In a forked child there are neither tasks nor threads, and what is open belongs to the parent.
         if !self.birth.is_here() {
-            core::mem::forget(core::mem::replace(self.state.get_mut(), State::Stopped));
+            core::mem::forget(core::mem::replace(self.state.get_mut(), NodeState::Stopped));
             core::mem::take(self.tasks.get_mut()).into_iter().for_each(core::mem::forget);
             return;
         }
         self.end_tasks();
-        if let State::Running(core) = self.state.get_mut() {
+        if let NodeState::Running(core) = self.state.get_mut() {
             core.close();
         }
     }
@@ -155,26 +155,26 @@ impl Drop for Shared {
 
 /// State of a node under its lock. The effects of its machine are performed when the lock is released.
 pub(crate) struct NodeGuard<'a> {
-    state: Option<MutexGuard<'a, State>>,
+    state: Option<MutexGuard<'a, NodeState>>,
     presence: &'a Watch,
 }
 
 impl<'a> NodeGuard<'a> {
-    pub(super) const fn new(state: MutexGuard<'a, State>, presence: &'a Watch) -> Self {
+    pub(super) const fn new(state: MutexGuard<'a, NodeState>, presence: &'a Watch) -> Self {
         Self { state: Some(state), presence }
     }
 }
 
 impl Deref for NodeGuard<'_> {
-    type Target = State;
+    type Target = NodeState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &NodeState {
         self.state.as_ref().expect("the lock is held until the guard is dropped")
     }
 }
 
 impl DerefMut for NodeGuard<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut NodeState {
         self.state.as_mut().expect("the lock is held until the guard is dropped")
     }
 }
@@ -201,13 +201,13 @@ fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
 }
 
 /// Which peers could not take a message.
-pub(crate) type Full = HashSet<Uuid>;
+pub(crate) type FullPeers = HashSet<Uuid>;
 
-impl Shared {
+impl NodeShared {
     /// Carries out the actions of the machine and queues its events for the application. Writes are left to the
     /// effects of the core. Returns the peers whose queue was full.
-    pub(crate) fn settle(self: &Arc<Self>, core: &mut Core, now: Now) -> Full {
-        let mut full = Full::new();
+    pub(crate) fn settle(self: &Arc<Self>, core: &mut NodeCore, now: Now) -> FullPeers {
+        let mut full = FullPeers::new();
         let mut failed = Vec::new();
         loop {
             while let Some(action) = core.machine.poll_action() {
@@ -242,7 +242,12 @@ impl Shared {
         full
     }
 
-    fn act(self: &Arc<Self>, core: &mut Core, action: Action, failed: &mut Vec<(DealerId, Option<Uuid>)>) {
+    fn act(
+        self: &Arc<Self>,
+        core: &mut NodeCore,
+        action: Action,
+        failed: &mut Vec<(DealerId, Option<Uuid>)>,
+    ) {
         match action {
             Action::Connect { dealer, peer, endpoint, identity, server_key } => {
                 match self.connect(dealer, &endpoint, identity, server_key) {
@@ -306,7 +311,7 @@ impl Shared {
     }
 
     /// Tells the machine something, and does what it wants then.
-    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut Core, Now)) {
+    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut NodeCore, Now)) {
         let now = clock::now();
         let mut state = self.lock();
         let Some(core) = state.running() else { return };
@@ -324,7 +329,7 @@ impl Shared {
     }
 }
 
-impl Timed for Shared {
+impl Timed for NodeShared {
     const CATCH_UP: Duration = Duration::from_millis(100);
 
     fn timer(&self) -> &Timer {
@@ -355,7 +360,7 @@ impl Timed for Shared {
 }
 
 /// Asks for the addresses of a host.
-async fn resolve(shared: Weak<Shared>, endpoint: Bytes) {
+async fn resolve(shared: Weak<NodeShared>, endpoint: Bytes) {
     let text = String::from_utf8_lossy(&endpoint);
     let found = match tcp::resolve(text.strip_prefix("tcp://").unwrap_or(&text)).await {
         Ok(found) => found,
@@ -408,7 +413,7 @@ pub(crate) fn connection_config(
 
 /// The owner of a DEALER. Nothing ever comes back on it (`zre` 3).
 struct DealerOwner {
-    shared: Weak<Shared>,
+    shared: Weak<NodeShared>,
     dealer: DealerId,
 }
 
@@ -445,7 +450,7 @@ impl Owner for DealerOwner {
 
 /// The owner of the ROUTER.
 pub(crate) struct RouterOwner {
-    pub(crate) shared: Weak<Shared>,
+    pub(crate) shared: Weak<NodeShared>,
 }
 
 impl Owner for RouterOwner {

@@ -3,7 +3,7 @@
 use super::{
     beacon,
     interfaces::{self, Purpose, Selector},
-    shared::Shared,
+    shared::NodeShared,
 };
 use core::{pin::Pin, time::Duration};
 use std::sync::Weak;
@@ -15,10 +15,10 @@ const LOOK: Duration = Duration::from_secs(2);
 const REBIND: Duration = Duration::from_secs(5);
 
 /// Task of a node.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type NodeTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Hears beacons. A port that cannot be had costs a warning and the beacons of others, nothing more.
-pub(crate) async fn run_beacons(shared: Weak<Shared>, port: u16) {
+pub(crate) async fn run_beacons(shared: Weak<NodeShared>, port: u16) {
     let mut warned = false;
     let mut datagrams = Vec::new();
     loop {
@@ -59,7 +59,7 @@ pub(crate) async fn run_beacons(shared: Weak<Shared>, port: u16) {
 }
 
 /// Looks at the interfaces from time to time: addresses come and go while a node runs.
-pub(crate) async fn run_interfaces(shared: Weak<Shared>, selectors: Vec<Selector>) {
+pub(crate) async fn run_interfaces(shared: Weak<NodeShared>, selectors: Vec<Selector>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(strong) = shared.upgrade() else { return };

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     config::{Budget, ConnectRules, Target},
     error::Error,
-    zenoh::{link::Link, scouting, shared::Shared},
+    zenoh::{link::Link, scouting, shared::SessionShared},
 };
 use core::time::Duration;
 use std::sync::{Arc, Weak};
@@ -22,7 +22,7 @@ const PREFERENCE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// No endpoint could be connected to.
-pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
+pub(crate) async fn connect_client(shared: &Arc<SessionShared>) -> Result<Arc<Link>, Error> {
     let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
     if targets.is_empty() {
         return scouting::find(shared, Some(shared.config.scouting.timeout)).await;
@@ -43,7 +43,7 @@ pub(crate) async fn connect_client(shared: &Arc<Shared>) -> Result<Arc<Link>, Er
 
 /// Reconnects a client whenever its link is lost: to each of its endpoints, with back-off, or to a node
 /// found by scouting.
-pub(crate) async fn supervise_client(shared: Weak<Shared>, link: Option<Arc<Link>>) {
+pub(crate) async fn supervise_client(shared: Weak<SessionShared>, link: Option<Arc<Link>>) {
     let (targets, mut pauses) = {
         let Some(shared) = shared.upgrade() else { return };
         let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();

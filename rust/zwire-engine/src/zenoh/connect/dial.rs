@@ -9,7 +9,7 @@ use crate::{
         link::Link,
         link_settings::{handshake_config, tapped},
         link_task::start_link,
-        shared::Shared,
+        shared::SessionShared,
     },
 };
 use core::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) type Failures = Vec<(String, ConnectReason)>;
 /// # Errors
 /// The reason of each target.
 pub(crate) async fn dial(
-    shared: &Arc<Shared>,
+    shared: &Arc<SessionShared>,
     targets: &[Target],
     expected: Option<ZenohId>,
     stagger: Duration,
@@ -44,7 +44,7 @@ pub(crate) async fn dial(
 /// # Errors
 /// As for [`dial`].
 pub(crate) async fn attempt_all<'a>(
-    shared: &Arc<Shared>,
+    shared: &Arc<SessionShared>,
     targets: &'a [Target],
     expected: Option<ZenohId>,
     stagger: Duration,
@@ -54,7 +54,7 @@ pub(crate) async fn attempt_all<'a>(
 }
 
 async fn attempt<'a>(
-    shared: &Arc<Shared>,
+    shared: &Arc<SessionShared>,
     target: &'a Target,
     expected: Option<ZenohId>,
 ) -> Result<(&'a Target, Established), (String, ConnectReason)> {
@@ -87,7 +87,7 @@ pub(crate) fn error_of(failures: Failures) -> Error {
 
 /// Connects to one endpoint and opens a session, only with the node of that id if one is given.
 async fn connect(
-    shared: &Arc<Shared>,
+    shared: &Arc<SessionShared>,
     target: &Target,
     expected: Option<ZenohId>,
 ) -> Result<Established, ConnectReason> {

@@ -6,7 +6,7 @@ use crate::{
     error::ConnectReason,
     net::{io::group_of, race::STAGGER},
     rt::clock,
-    zenoh::{gate::Ticket, link::Link, shared::Shared},
+    zenoh::{gate::Ticket, link::Link, shared::SessionShared},
 };
 use core::time::Duration;
 use std::sync::Weak;
@@ -106,7 +106,7 @@ impl Pauses {
 }
 
 /// Groups of targets of a peer or router that are connected to independently of each other.
-pub(crate) fn independent(shared: &Shared) -> impl Iterator<Item = Vec<Target>> {
+pub(crate) fn independent(shared: &SessionShared) -> impl Iterator<Item = Vec<Target>> {
     shared.config.connect.groups.iter().flat_map(|group| {
         // Multicast groups are joined elsewhere: no node accepts connections at their address.
         let targets: Vec<Target> =
@@ -122,7 +122,7 @@ pub(crate) fn independent(shared: &Shared) -> impl Iterator<Item = Vec<Target>> 
 /// Keeps a session with the node that answers at one of `targets`: for ever once it was up, and within
 /// the budget before. `first` receives the outcome of the first session.
 pub(crate) async fn keep_connected(
-    shared: Weak<Shared>,
+    shared: Weak<SessionShared>,
     targets: Vec<Target>,
     ticket: Ticket,
     first: oneshot::Sender<Result<(), Failures>>,

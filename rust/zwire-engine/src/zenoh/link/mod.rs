@@ -55,7 +55,7 @@ pub enum Urgency {
 
 /// Outcome of a pushed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum PushOutcome {
     /// Queued.
     Queued,
     /// Queued behind messages whose flush is already scheduled; the caller need not flush.
@@ -272,21 +272,26 @@ impl Link {
         message: &NetworkMessage,
         reliability: Reliability,
         collect: Option<Moment>,
-    ) -> Sent {
+    ) -> PushOutcome {
         match self.guard.get().map_or(Egress::Pass, |guard| guard.egress(message, reliability)) {
             Egress::Pass => self.queue(message, reliability, collect),
             Egress::Changed(message) => self.queue(&message, reliability, collect),
-            Egress::Refused => Sent::Refused,
+            Egress::Refused => PushOutcome::Refused,
         }
     }
 
-    fn queue(&self, message: &NetworkMessage, reliability: Reliability, collect: Option<Moment>) -> Sent {
+    fn queue(
+        &self,
+        message: &NetworkMessage,
+        reliability: Reliability,
+        collect: Option<Moment>,
+    ) -> PushOutcome {
         let qos = message.qos();
         let priority = qos.priority();
         let lane = self.lane(priority);
         let mut tx = self.outbox.lock();
         if tx.dead {
-            return Sent::Dropped;
+            return PushOutcome::Dropped;
         }
         let over = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
         if over {
@@ -298,14 +303,14 @@ impl Link {
             };
             if drop {
                 drop_count(&self.stats.tx_dropped[lane as usize]);
-                return Sent::Dropped;
+                return PushOutcome::Dropped;
             }
         } else {
             self.refresh_lane(lane);
         }
         if tx.backlog.sender(reliability).push(message, reliability).is_err() {
             drop_count(&self.stats.tx_dropped[lane as usize]);
-            return Sent::Dropped;
+            return PushOutcome::Dropped;
         }
         let full = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
         let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
@@ -314,10 +319,10 @@ impl Link {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         drop(tx);
         match (over, full) {
-            (true, _) => Sent::Over,
-            (false, true) => Sent::Full,
-            (false, false) if gathered => Sent::Gathered,
-            (false, false) => Sent::Queued,
+            (true, _) => PushOutcome::Over,
+            (false, true) => PushOutcome::Full,
+            (false, false) if gathered => PushOutcome::Gathered,
+            (false, false) => PushOutcome::Queued,
         }
     }
 

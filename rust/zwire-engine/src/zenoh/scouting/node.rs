@@ -3,7 +3,7 @@
 use super::{
     dials::Via,
     sockets::reachable,
-    station::{Event, Station, until},
+    station::{Station, StationEvent, until},
 };
 use crate::{
     config::{ConnectRules, Endpoint, LinkOptions, Locator, Roles, Target},
@@ -15,7 +15,7 @@ use crate::{
         core::Side,
         gate::Ticket,
         link_settings::is_supported,
-        shared::Shared,
+        shared::SessionShared,
     },
 };
 use core::{net::SocketAddr, time::Duration};
@@ -33,7 +33,7 @@ use zwire_proto::{
 const CROSSING: Duration = Duration::from_millis(200);
 
 /// Roles that this node scouts for, and whether it answers SCOUT.
-pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
+pub(crate) fn scouting_config(shared: &SessionShared) -> Option<ScoutingConfig> {
     let multicast = &shared.config.scouting.multicast;
     // A client connects to one node only, and never to others that it hears of.
     let what = match shared.config.mode {
@@ -51,7 +51,7 @@ pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
 
 /// Scouts, answers, and watches the addresses of this machine until the session closes. `station` is
 /// `None` for a node that neither scouts nor answers.
-pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
+pub(crate) async fn run(shared: Weak<SessionShared>, mut station: Option<Station>) {
     let mut look = tokio::time::interval(Duration::from_secs(2));
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -74,31 +74,37 @@ pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
             event = event => Some(event),
             () = until(due) => None,
             () = dials.changed.notified() => None,
-            _ = look.tick() => Some(Event::Network),
+            _ = look.tick() => Some(StationEvent::Network),
         };
         let Some(shared) = shared.upgrade() else { return };
         match event {
-            Some(Event::Found(found)) => {
+            Some(StationEvent::Found(found)) => {
                 discovered(&shared, Via::Multicast, found.zid, found.whatami, found.locators);
             }
-            Some(Event::Asked(to)) => {
+            Some(StationEvent::Asked(to)) => {
                 if let Some(station) = &station {
                     station.answer(to, &shared.locators.lock());
                 }
             }
-            Some(Event::Network) => update_locators(&shared),
+            Some(StationEvent::Network) => update_locators(&shared),
             None => {}
         }
     }
 }
 
 /// Handles a node that a neighbour tells of.
-pub(crate) fn gossiped(shared: &Arc<Shared>, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
+pub(crate) fn gossiped(shared: &Arc<SessionShared>, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
     discovered(shared, Via::Gossip, zid, whatami, locators);
 }
 
 /// Handles a node that was found: connects to it if the rules allow (`zenoh-behaviour` 1.8).
-fn discovered(shared: &Arc<Shared>, via: Via, zid: ZenohId, whatami: WhatAmI, mut locators: Vec<Text>) {
+fn discovered(
+    shared: &Arc<SessionShared>,
+    via: Via,
+    zid: ZenohId,
+    whatami: WhatAmI,
+    mut locators: Vec<Text>,
+) {
     let scouting = &shared.config.scouting;
     let (roles, strategy) = match via {
         Via::Multicast => (scouting.multicast.autoconnect, scouting.multicast.strategy),
@@ -119,7 +125,7 @@ fn discovered(shared: &Arc<Shared>, via: Via, zid: ZenohId, whatami: WhatAmI, mu
 }
 
 /// Starts the connections that are due.
-fn connect_found(shared: &Arc<Shared>) {
+fn connect_found(shared: &Arc<SessionShared>) {
     let now = clock::now();
     let mut due = Vec::new();
     {
@@ -137,7 +143,7 @@ fn connect_found(shared: &Arc<Shared>) {
 }
 
 /// Targets for the locators that this build supports and the configuration allows.
-pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
+pub(crate) fn targets(shared: &SessionShared, locators: &[Text]) -> Vec<Target> {
     let target = |locator: &Text| {
         let endpoint = Locator::new(locator.as_str()).ok()?.into_endpoint();
         let options = LinkOptions::of(&endpoint).ok()?;
@@ -150,7 +156,7 @@ pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
 }
 
 /// Attempt to connect to a node that was found; holds the connection until it ends.
-async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
+async fn connect_to(shared: Weak<SessionShared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
     let Some(strong) = shared.upgrade() else { return };
     let mut outcome = Outcome::Failed;
     match dial(&strong, &targets, Some(zid), STAGGER).await {
@@ -185,7 +191,7 @@ fn is_crossing(reason: &ConnectReason) -> bool {
 }
 
 /// Determines the locators of this node, and sends them to its neighbours if they have changed.
-pub(crate) fn update_locators(shared: &Arc<Shared>) {
+pub(crate) fn update_locators(shared: &Arc<SessionShared>) {
     let listening: Vec<Text> =
         shared.listening.lock().iter().map(|listening| Text::from(listening.locator.as_str())).collect();
     let locators = expanded(&listening);
