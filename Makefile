@@ -161,7 +161,11 @@ fmt: $(VENV)/.installed ## Format Rust and Python
 	$(BIN)/ruff format .
 
 .PHONY: lint
-lint: lint-rust lint-py deny ## Formats, lints, types, stubs, dependencies; warnings are errors
+lint: house lint-rust lint-py deny ## Formats, lints, types, stubs, dependencies; warnings are errors
+
+.PHONY: house
+house: ## Measures of the source tree with their bounds: names, circles, sizes, wording
+	@"$(PYTHON)" .ci/house.py
 
 .PHONY: lint-rust
 lint-rust:
@@ -179,6 +183,7 @@ lint-py: ext
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing
 	$(BIN)/mypy examples
+	$(BIN)/mypy .ci/*.py
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	PYTHONPATH=$(CURDIR)/python $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
 		| grep -E "error:|completeness"
