@@ -323,17 +323,34 @@ def run(*arguments):
     )
 
 
+@pytest.fixture
+def small(monkeypatch):
+    """Two rows in place of those of the repository, which take seconds."""
+    made = [
+        house.Row("4", "files", 5, 4, findings=[house.Finding("a.rs", 7, "  mod b;")]),
+        house.Row("9", "b", 0, 0),
+    ]
+    monkeypatch.setattr(house, "measured", lambda _: made)
+    monkeypatch.setattr(house, "NOT_YET", {})
+
+
 def test_the_repository_is_within_its_bounds():
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) > 20, "the script has measured nothing"
 
 
-def test_findings_of_a_row_are_listed_with_their_place():
-    done = run("--list", "7b")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "rust/zwire-py/src/" in done.stdout
-    assert run("--list", "99").returncode == 2
+def test_findings_of_a_row_are_listed_with_their_place(small, capsys):
+    assert house.main(["--list", "4"]) == 0
+    assert capsys.readouterr().out == "a.rs:7: mod b;\n"
+    assert house.main(["--list", "99"]) == 2
+
+
+def test_a_figure_beyond_its_bound_fails(small, capsys, monkeypatch):
+    assert house.main([]) == 1
+    assert "house: beyond the bound: 4;" in capsys.readouterr().out
+    monkeypatch.setattr(house, "NOT_YET", {"4": 5})
+    assert house.main([]) == 0
 
 
 def test_an_empty_tree_fails(tmp_path):
