@@ -885,6 +885,9 @@ def put_batch(
 ) -> PutSummary:
     """Publish every row of a record batch."""
 
+def column_tables() -> dict[str, tuple[list[tuple[str, str, str]], dict[str, str]]]:
+    """Give name, SQL type and meaning of the columns of each table, and their former names."""
+
 @type_check_only
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
@@ -1957,9 +1960,10 @@ class Session:
                 ``payload`` (binary or texts), and optionally ``encoding``, ``attachment``, ``kind`` (``put``
                 or ``del``),
                 ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``. The
-                time stamp is ``timestamp``, as ``recv_batch`` has it, or ``ts`` (instants with a time zone),
-                or ``hlc``, all 64 bits of it, which goes first; ``hlc_id`` is whose clock it is of, that
-                of this session where a row says nothing. Others are an error.
+                time stamp is ``timestamp``, as ``recv_batch`` has it (instants with a time zone), or ``hlc``,
+                all 64 bits of it, which goes first; ``hlc_id`` is whose clock it is of, that of this session
+                where a row says nothing. ``ts``, the former name of ``timestamp``, is accepted for one
+                release. Others are an error.
             key_expr: The key of all rows.
             congestion_control: For rows that say nothing; ``BLOCK`` if left out, since a batch fills queues
                 at once.
@@ -2452,7 +2456,7 @@ class Subscriber(Generic[_H]):
 
         Returns:
             A batch for ``pyarrow.record_batch(...)`` and whatever else reads Arrow, without rows when the
-            time is over. Columns:
+            time is over. Columns are those of ``zwire.columns.RECEIVED``:
             ``key``, ``payload``, ``kind``, ``encoding``, ``timestamp``, ``attachment``, ``priority``,
             ``congestion``, ``express``.
 

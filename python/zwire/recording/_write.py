@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zwire._rows import payload_bytes
+from zwire.columns import SAMPLE
 from zwire.recording._files import by_name
 from zwire.recording._mcap import McapWriter
 from zwire.recording._rows import arrow, conform
-from zwire.spark import schema
-from zwire.spark._pace import payload_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,13 +56,13 @@ def write(
     quality of service that a key has; those are metadata of the channel, so that :func:`read` gives them
     back. What is different from message to message and no time has no place there: ``attachment``, and
     ``shard`` and ``offset``. Of ``hlc`` it keeps nanoseconds, of ``source_sn`` 32 bits, and ``recv_ts`` is
-    never null: it is ``ts`` then.
+    never null: it is ``timestamp`` then.
 
     Args:
         batches: What has the Arrow C interface and columns as :func:`conform` knows them.
         path: Where to; a file that is there is replaced.
         format: ``parquet``, ``arrow`` (a file of Arrow IPC) or ``mcap``; by the name if left out.
-        columns: Those of ``schema.SAMPLE`` that are written; all if left out. MCAP has all.
+        columns: Those of ``zwire.columns.SAMPLE`` that are written; all if left out. MCAP has all.
         schemas: For MCAP: what the names of schemas in encodings stand for. Without, there is the name.
         compress: By zstd.
 
@@ -81,7 +81,7 @@ def write(
     if columns is not None and form == "mcap":
         raise ValueError("columns cannot be chosen: MCAP has all that it has a place for")
     arrow()
-    rows = schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)
+    rows = SAMPLE if columns is None else SAMPLE.select(columns)
     opened = (
         _mcap(path, schemas, compress=compress)
         if form == "mcap"
