@@ -2,7 +2,7 @@
 //!
 //! The classes are written in Python (`zwire.errors`), with docstrings, attributes and pickling.
 
-use crate::{calling, once::Once};
+use crate::loops::{calling, once::Once};
 use pyo3::{
     exceptions::{
         PyBlockingIOError, PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,

@@ -4,7 +4,7 @@
 //! started with the first record, belongs to Python from then on and runs the reader that `zwire.log` has
 //! given.
 
-use crate::calling;
+use crate::loops::calling;
 use core::time::Duration;
 use pyo3::{
     exceptions::PyValueError,

@@ -1,0 +1,180 @@
+//! `AdvancedPublisher`: publications that can be asked for again.
+
+use crate::zenoh::{
+    advanced::{CacheConfig, MissDetectionConfig},
+    declared::Declared,
+    encoding, enums,
+    keyexpr::{self, PyKeyExpr},
+    sample::PyEntityGlobalId,
+    session::{Session, del_body, locality, put_body, qos},
+    stamps,
+};
+use pyo3::{prelude::*, types::PyDict};
+use zwire_engine::AdvancedPublisherOptions;
+use zwire_proto::zenoh::{Encoding, KeyExpr, Qos, Reliability, session::PublisherOptions, wire::PushBody};
+
+/// A publisher that numbers and keeps what it publishes. A context manager; it undeclares itself when it is
+/// dropped.
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref)]
+pub(crate) struct AdvancedPublisher {
+    pub(crate) declared: Declared,
+    key: KeyExpr,
+    /// Of values that come without one.
+    encoding: Encoding,
+    options: PublisherOptions,
+}
+
+/// Declares an advanced publisher.
+///
+/// `cache` keeps its newest publications, `sample_miss_detection` numbers them, and `publisher_detection`
+/// says by a token that it is there. A cache without numbers needs a session that gives its publications
+/// times (`timestamping/enabled`).
+#[pyfunction]
+#[pyo3(signature = (
+    session, key_expr, *, encoding=None, congestion_control=None, priority=None, express=None,
+    reliability=None, allowed_destination=None, cache=None, sample_miss_detection=None,
+    publisher_detection=None
+))]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+pub(crate) fn declare_advanced_publisher(
+    py: Python<'_>,
+    session: &Bound<'_, Session>,
+    key_expr: &Bound<'_, PyAny>,
+    encoding: Option<&Bound<'_, PyAny>>,
+    congestion_control: Option<enums::PyCongestionControl>,
+    priority: Option<enums::PyPriority>,
+    express: Option<bool>,
+    reliability: Option<enums::PyReliability>,
+    allowed_destination: Option<enums::PyLocality>,
+    cache: Option<&Bound<'_, CacheConfig>>,
+    sample_miss_detection: Option<&Bound<'_, MissDetectionConfig>>,
+    publisher_detection: Option<bool>,
+) -> PyResult<AdvancedPublisher> {
+    let handle = session.get().0.clone();
+    let key = keyexpr::extract(key_expr)?;
+    let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
+    let options = PublisherOptions {
+        qos: qos(Qos::DEFAULT, congestion_control, priority, express),
+        reliability: reliability.map_or(Reliability::Reliable, |r| r.0),
+        destination: locality(allowed_destination),
+    };
+    let cache = cache.map(|cache| cache.get().parts(py)).transpose()?;
+    let advanced = AdvancedPublisherOptions {
+        cache: cache.map(|(most, _)| most),
+        express: cache.and_then(|(_, express)| express),
+        numbered: sample_miss_detection.is_some(),
+        heartbeat: sample_miss_detection.and_then(|detection| detection.get().0),
+        detection: publisher_detection.unwrap_or(false),
+    };
+    let (declared, with) = (key.clone(), options.clone());
+    let id = handle.run(py, move |engine, _| engine.declare_advanced_publisher(declared, with, advanced))?;
+    let declared = Declared::new(handle, id, "advanced publisher");
+    Ok(AdvancedPublisher { declared, key, encoding, options })
+}
+
+impl AdvancedPublisher {
+    fn publish(
+        &self,
+        py: Python<'_>,
+        body: PushBody,
+        instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let stamps = stamps::wanted(py, &self.declared.session, instrumentation)?;
+        let (id, qos) = (self.declared.id, self.options.qos);
+        let publish = |engine: &zwire_engine::Session, interrupted: &mut dyn FnMut() -> bool| {
+            engine.publish_advanced(id, qos, body, stamps, interrupted).map(|_| ())
+        };
+        let result = self.declared.session.run(py, publish);
+        // The engine knows numbers; this knows what was undeclared.
+        result.or_else(|error| self.declared.check(py).and(Err(error)))
+    }
+}
+
+#[pymethods]
+impl AdvancedPublisher {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.declared.global_id()
+    }
+
+    /// Where it publishes.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// The encoding of its values.
+    #[getter]
+    fn encoding(&self) -> encoding::PyEncoding {
+        encoding::PyEncoding(self.encoding.clone())
+    }
+
+    /// What happens to its publications when a queue is full.
+    #[getter]
+    fn congestion_control(&self) -> enums::PyCongestionControl {
+        enums::PyCongestionControl(self.options.qos.congestion())
+    }
+
+    /// The priority of its publications.
+    #[getter]
+    fn priority(&self) -> enums::PyPriority {
+        enums::PyPriority(self.options.qos.priority())
+    }
+
+    /// Publishes a value.
+    #[pyo3(signature = (
+        payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None
+    ))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let default = self.encoding.clone();
+        let body = put_body(payload, encoding, default, attachment, timestamp, None)?;
+        self.publish(py, body, timestamp_instrumentation)
+    }
+
+    /// Publishes a deletion.
+    #[pyo3(signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.publish(py, del_body(attachment, timestamp, None)?, timestamp_instrumentation)
+    }
+
+    /// Waits until at least `n` subscribers are known. With a timeout in seconds, `TimedOut` when it is
+    /// over.
+    #[pyo3(signature = (n=1, timeout=None))]
+    fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
+        self.declared.wait_matching(py, n, timeout)
+    }
+
+    /// Ends the publisher and its cache. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+}

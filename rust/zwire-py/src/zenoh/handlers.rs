@@ -1,0 +1,598 @@
+//! `zwire.zenoh.handlers`: channels and callbacks, and how items get from a queue of the engine to
+//! Python.
+
+use crate::{
+    errors,
+    loops::{
+        calling::{self, Called, Life},
+        interrupt::Interrupt,
+        waking::Ready,
+    },
+    zenoh::{
+        open_query::{Handed, Turn},
+        session::{Handle, SessionRef},
+    },
+};
+use core::time::Duration;
+use pyo3::{
+    PyTypeInfo,
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyFunction, PyTuple},
+};
+use std::sync::{Arc, OnceLock, Weak};
+use zwire_engine::{
+    Full, Handler as EngineHandler, Queue, RecvError, Replies, deferred::Waker, queue::Weigh, runtime::Birth,
+};
+use zwire_proto::zenoh::session::GetEnd;
+
+/// Something that a queue of the engine holds and Python wants.
+pub(crate) trait Item: Weigh + Send + 'static {
+    /// Whether a program has to answer it.
+    const IS_ANSWERED: bool = false;
+
+    /// The Python object.
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+
+    /// Notes that this thread hands it to a program, if it has to be answered.
+    fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
+        None
+    }
+}
+
+/// A channel with the default capacity.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct DefaultHandler;
+
+#[pymethods]
+impl DefaultHandler {
+    #[new]
+    const fn new() -> Self {
+        Self
+    }
+}
+
+/// A channel of that many items; when it is full, the sender is slowed down.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct FifoChannel(usize);
+
+#[pymethods]
+impl FifoChannel {
+    #[new]
+    const fn new(capacity: usize) -> Self {
+        Self(capacity)
+    }
+}
+
+/// A channel of the newest that many items; it never slows the sender down.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct RingChannel(usize);
+
+#[pymethods]
+impl RingChannel {
+    #[new]
+    const fn new(capacity: usize) -> Self {
+        Self(capacity)
+    }
+}
+
+/// A channel of that many items with a named policy for when it is full.
+///
+/// `drop_oldest` forgets the oldest and `drop_newest` what comes; neither slows the sender down. `block` does,
+/// at most `deadline` seconds, then drops what comes until something is taken; without a deadline that of the
+/// configuration holds. What is dropped is counted, and the first time one warning is logged.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct Channel {
+    /// Most items.
+    #[pyo3(get)]
+    capacity: usize,
+    /// `drop_oldest`, `drop_newest` or `block`.
+    #[pyo3(get)]
+    full: String,
+    /// Seconds, or None.
+    #[pyo3(get)]
+    deadline: Option<f64>,
+    policy: Full,
+}
+
+#[pymethods]
+impl Channel {
+    #[new]
+    #[pyo3(signature = (capacity=256, *, full="drop_oldest", deadline=None))]
+    fn new(py: Python<'_>, capacity: usize, full: &str, deadline: Option<f64>) -> PyResult<Self> {
+        let policy = match (full, deadline) {
+            ("drop_oldest", None) => Full::DropOldest,
+            ("drop_newest", None) => Full::DropNewest,
+            ("block", deadline) => Full::Block(seconds_of("deadline", deadline)?),
+            ("drop_oldest" | "drop_newest", Some(_)) => {
+                return Err(errors::invalid(py, format!("{full} does not wait: it takes no deadline")));
+            }
+            _ => {
+                let known = "drop_oldest, drop_newest or block";
+                return Err(errors::invalid(py, format!("full must be {known}, not {full:?}")));
+            }
+        };
+        some(py, "capacity", capacity)?;
+        Ok(Self { capacity, full: full.to_owned(), deadline, policy })
+    }
+}
+
+/// A channel of the newest item of each key, for at most that many keys.
+///
+/// What is newer takes the place of what has the same key and still waits, and is taken in its turn. Of more
+/// keys than fit the oldest is dropped and counted; it never slows the sender down. Items without a key,
+/// which are queries and events, are all kept up to the capacity.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct LatestChannel(usize);
+
+#[pymethods]
+impl LatestChannel {
+    #[new]
+    fn new(py: Python<'_>, capacity: usize) -> PyResult<Self> {
+        some(py, "capacity", capacity).map(Self)
+    }
+
+    /// Most keys.
+    #[getter]
+    const fn capacity(&self) -> usize {
+        self.0
+    }
+}
+
+/// At least 1.
+fn some(py: Python<'_>, name: &str, value: usize) -> PyResult<usize> {
+    if value == 0 { Err(errors::invalid(py, format!("{name} must be 1 or more"))) } else { Ok(value) }
+}
+
+/// A callback, and optionally what to call when no more items come, and with what it raises.
+///
+/// Without `on_error` that goes to `sys.unraisablehook`. `indirect` changes nothing: a callback never runs
+/// in a thread of the network.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct Callback {
+    /// What is called with each item.
+    #[pyo3(get)]
+    callback: Py<PyAny>,
+    /// What is called when no more items come; None: nothing.
+    #[pyo3(get)]
+    drop: Option<Py<PyAny>>,
+    /// As it was given. It changes nothing.
+    #[pyo3(get)]
+    indirect: bool,
+    /// What is called with an exception of the callback; None: `sys.unraisablehook`.
+    #[pyo3(get)]
+    on_error: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Callback {
+    #[new]
+    #[pyo3(signature = (callback, drop=None, *, indirect=true, on_error=None))]
+    const fn new(
+        callback: Py<PyAny>,
+        drop: Option<Py<PyAny>>,
+        indirect: bool,
+        on_error: Option<Py<PyAny>>,
+    ) -> Self {
+        Self { callback, drop, indirect, on_error }
+    }
+
+    fn __call__(&self, py: Python<'_>, arg: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        self.callback.call1(py, (arg,))
+    }
+}
+
+/// A callback that gets a list of at most `max_items` items: what has come, nothing is waited for.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct BatchCallback {
+    /// What is called with each list of items.
+    #[pyo3(get)]
+    callback: Py<PyAny>,
+    /// What is called when no more items come; None: nothing.
+    #[pyo3(get)]
+    drop: Option<Py<PyAny>>,
+    /// Most items of a list.
+    #[pyo3(get)]
+    max_items: usize,
+    /// What is called with an exception of the callback; None: `sys.unraisablehook`.
+    #[pyo3(get)]
+    on_error: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl BatchCallback {
+    #[new]
+    #[pyo3(signature = (callback, drop=None, *, max_items=1024, on_error=None))]
+    fn new(
+        py: Python<'_>,
+        callback: Py<PyAny>,
+        drop: Option<Py<PyAny>>,
+        max_items: usize,
+        on_error: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        some(py, "max_items", max_items)?;
+        Ok(Self { callback, drop, max_items, on_error })
+    }
+
+    fn __call__(&self, py: Python<'_>, arg: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        self.callback.call1(py, (arg,))
+    }
+}
+
+/// What the user gave as `handler`.
+pub(crate) enum HandlerArg {
+    /// A channel; the queue is read through a [`Handler`].
+    Channel(EngineHandler),
+    /// A callback and what belongs to it, and the `handler` attribute of the result.
+    Callback { called: Called, handler: Py<PyAny> },
+}
+
+/// Flags of a code object: it is an `async def` function, with or without `yield`.
+const ASYNC: u32 = 0x80 | 0x200;
+
+/// So many functions in each other are looked through.
+const NESTED: usize = 16;
+
+/// Refuses what would make a coroutine that nobody awaits.
+pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = callback.py();
+    let mut callback = callback.clone();
+    for _ in 0..NESTED {
+        let call = if callback.is_instance(&PyFunction::type_object(py))? || callback.hasattr("__code__")? {
+            callback.clone()
+        } else if let Ok(inner) = callback.getattr("func")
+            && callback.hasattr("keywords")?
+        {
+            // As functools.partial.
+            callback = inner;
+            continue;
+        } else {
+            callback.get_type().getattr("__call__")?
+        };
+        let flags = call.getattr("__code__").and_then(|code| code.getattr("co_flags"));
+        if flags.and_then(|flags| flags.extract::<u32>()).is_ok_and(|flags| flags & ASYNC != 0) {
+            let what = "the callback is an `async def` function, and nobody would await it here: \
+                        use `zwire.aio`, or a function that is not async";
+            return Err(errors::usage(py, what));
+        }
+        break;
+    }
+    Ok(())
+}
+
+impl HandlerArg {
+    /// `None`, a channel, a callable, a callback class, or a tuple of callable and handler.
+    pub(crate) fn parse(py: Python<'_>, arg: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(arg) = arg.filter(|arg| !arg.is_none()) else {
+            return Ok(Self::Channel(EngineHandler::Default));
+        };
+        if arg.is_instance_of::<DefaultHandler>() {
+            return Ok(Self::Channel(EngineHandler::Default));
+        }
+        if let Ok(fifo) = arg.cast::<FifoChannel>() {
+            return Ok(Self::Channel(EngineHandler::Fifo(fifo.get().0)));
+        }
+        if let Ok(ring) = arg.cast::<RingChannel>() {
+            return Ok(Self::Channel(EngineHandler::Ring(ring.get().0)));
+        }
+        if let Ok(channel) = arg.cast::<Channel>() {
+            let channel = channel.get();
+            return Ok(Self::Channel(EngineHandler::Channel(channel.capacity, channel.policy)));
+        }
+        if let Ok(latest) = arg.cast::<LatestChannel>() {
+            return Ok(Self::Channel(EngineHandler::Channel(latest.get().0, Full::Latest)));
+        }
+        if let Ok(tuple) = arg.cast::<PyTuple>()
+            && tuple.len() == 2
+        {
+            let called = Self::called(py, &tuple.get_item(0)?)?;
+            return Ok(Self::Callback { called, handler: tuple.get_item(1)?.unbind() });
+        }
+        Ok(Self::Callback { called: Self::called(py, arg)?, handler: py.None() })
+    }
+
+    fn called(py: Python<'_>, arg: &Bound<'_, PyAny>) -> PyResult<Called> {
+        let clone = |object: &Option<Py<PyAny>>| object.as_ref().map(|object| object.clone_ref(py));
+        let called = if let Ok(callback) = arg.cast::<Callback>() {
+            let Callback { callback, drop, on_error, .. } = callback.get();
+            Called {
+                callback: callback.clone_ref(py),
+                drop: clone(drop),
+                on_error: clone(on_error),
+                batch: None,
+            }
+        } else if let Ok(batch) = arg.cast::<BatchCallback>() {
+            let BatchCallback { callback, drop, max_items, on_error } = batch.get();
+            Called {
+                callback: callback.clone_ref(py),
+                drop: clone(drop),
+                on_error: clone(on_error),
+                batch: Some(*max_items),
+            }
+        } else if arg.is_callable() {
+            Called::new(arg.clone().unbind())
+        } else {
+            let kind = arg.get_type().name()?;
+            // A matter of types, but a `ValueError` in eclipse-zenoh.
+            return Err(PyValueError::new_err(format!(
+                "handler must be a channel, a callable or a tuple of a callable and a handler, not {kind}"
+            )));
+        };
+        check_sync(called.callback.bind(py))?;
+        Ok(called)
+    }
+
+    /// How the engine queues for it.
+    pub(crate) const fn engine(&self) -> EngineHandler {
+        match self {
+            Self::Channel(handler) => *handler,
+            Self::Callback { .. } => EngineHandler::Default,
+        }
+    }
+
+    /// Puts the queue to its use: the `handler` attribute of the result. The session is whose end ends it.
+    pub(crate) fn attach<T: Item>(
+        self,
+        py: Python<'_>,
+        queue: &Arc<Queue<T>>,
+        session: Option<&Handle>,
+        life: &Arc<Life>,
+    ) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Channel(_) => {
+                let handler = Handler::new(queue.clone());
+                let handler = match session {
+                    Some(session) => handler.of(session),
+                    None => handler,
+                };
+                Ok(Py::new(py, handler)?.into_any())
+            }
+            Self::Callback { called, handler } => {
+                calling::start(py, queue.clone(), called, life.clone())?;
+                Ok(handler)
+            }
+        }
+    }
+}
+
+/// A queue of whatever items.
+pub(crate) trait Source: Ready {
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>>;
+    fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>>;
+    fn recv_many(&self, py: Python<'_>, max: usize) -> PyResult<Vec<Py<PyAny>>>;
+    fn len(&self) -> usize;
+    fn dropped(&self) -> u64;
+    fn replaced(&self) -> u64;
+}
+
+impl<T: Item> Ready for Arc<Queue<T>> {
+    fn is_ready(&self) -> bool {
+        !self.is_empty() || self.is_closed()
+    }
+
+    fn listen(&self, waker: Waker) {
+        self.set_waker(Some(waker));
+    }
+}
+
+impl<T: Item> Source for Arc<Queue<T>> {
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>> {
+        match Queue::try_recv(self) {
+            Ok(Some(item)) => item.into_py(py).map(|item| Ok(Some(item))),
+            Ok(None) => Ok(Ok(None)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn recv(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Result<Py<PyAny>, RecvError>> {
+        // What is there is taken without giving the interpreter away.
+        match Queue::try_recv(self) {
+            Ok(Some(item)) => return item.into_py(py).map(Ok),
+            Ok(None) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+        let mut interrupt = Interrupt::default();
+        let result = py.detach(|| Queue::recv(self, timeout, &mut || interrupt.check()));
+        interrupt.raise()?;
+        match result {
+            Ok(item) => item.into_py(py).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn recv_many(&self, py: Python<'_>, max: usize) -> PyResult<Vec<Py<PyAny>>> {
+        let mut items = Vec::new();
+        self.drain_into(&mut items, max);
+        items.into_iter().map(|item| item.into_py(py)).collect()
+    }
+
+    fn len(&self) -> usize {
+        Queue::len(self)
+    }
+
+    fn dropped(&self) -> u64 {
+        Queue::dropped(self)
+    }
+
+    fn replaced(&self) -> u64 {
+        Queue::replaced(self)
+    }
+}
+
+/// The receiving end of a channel.
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+pub(crate) struct Handler {
+    pub(crate) channel: Arc<dyn Source>,
+    pub(crate) birth: Birth,
+    /// The session that fills it.
+    pub(crate) session: Option<Weak<SessionRef>>,
+    /// How the get ended whose replies these are.
+    end: Option<Arc<OnceLock<GetEnd>>>,
+    turns: Turns,
+}
+
+/// Notes that an item is handed to a program, see [`Item::handed`].
+type Hand = fn(&Bound<'_, PyAny>) -> Option<Handed>;
+
+/// What a loop does with an item when it asks for the next one.
+enum Turns {
+    /// Nothing: the item ends when nothing refers to it.
+    None,
+    /// The handler is that of a queryable; each loop over it has one of its own, with the last variant.
+    Loops(Hand),
+    /// It ends the query that it gave last, if that was answered.
+    Loop(Hand, Turn),
+}
+
+impl Handler {
+    pub(crate) fn new<T: Item>(queue: Arc<Queue<T>>) -> Self {
+        let turns = if T::IS_ANSWERED { Turns::Loops(T::handed) } else { Turns::None };
+        Self { channel: Arc::new(queue), birth: Birth::here(), session: None, end: None, turns }
+    }
+
+    /// For one loop.
+    pub(crate) fn iter(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let handler = slf.get();
+        let Turns::Loops(hand) = handler.turns else { return Ok(slf) };
+        let of_loop = Self {
+            channel: handler.channel.clone(),
+            birth: handler.birth,
+            session: handler.session.clone(),
+            end: handler.end.clone(),
+            turns: Turns::Loop(hand, Turn::default()),
+        };
+        Bound::new(slf.py(), of_loop)
+    }
+
+    /// Ends with the session.
+    pub(crate) fn of(self, session: &Handle) -> Self {
+        Self { session: Some(Arc::downgrade(&session.0)), ..self }
+    }
+
+    pub(crate) fn of_get(replies: &Replies, session: &Handle) -> Self {
+        Self { end: Some(replies.done.clone()), ..Self::new(replies.queue.clone()).of(session) }
+    }
+
+    /// Why nothing came: also that the session is closed, if that is so.
+    pub(crate) fn error(&self, py: Python<'_>, error: RecvError, timeout: Option<f64>) -> PyErr {
+        let open = |session: &Weak<SessionRef>| session.upgrade().is_some_and(|s| !s.engine.is_closed());
+        if error == RecvError::Closed && self.session.as_ref().is_some_and(open) {
+            return errors::usage(py, "the channel is closed and empty");
+        }
+        errors::recv(py, error, timeout)
+    }
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))
+    }
+
+    pub(crate) fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.check(py)?;
+        match self.channel.recv(py, None)? {
+            Ok(item) => Ok(Some(item)),
+            Err(RecvError::Closed) => Ok(None),
+            Err(error) => Err(self.error(py, error, None)),
+        }
+    }
+}
+
+/// Seconds of the user as a duration; negative and NaN are no durations.
+pub(crate) fn seconds(value: Option<f64>) -> PyResult<Option<Duration>> {
+    seconds_of("timeout", value)
+}
+
+fn seconds_of(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
+    let problem = |s: f64| PyValueError::new_err(format!("{name} must be seconds >= 0, not {s}"));
+    value.map(|s| Duration::try_from_secs_f64(s).map_err(|_| problem(s))).transpose()
+}
+
+#[pymethods]
+impl Handler {
+    /// The next item, or None if there is none right now.
+    pub(crate) fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.check(py)?;
+        self.channel.try_recv(py)?.map_err(|error| self.error(py, error, None))
+    }
+
+    /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    pub(crate) fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        self.check(py)?;
+        match self.channel.recv(py, seconds(timeout)?)? {
+            Ok(item) => Ok(item),
+            Err(error) => Err(self.error(py, error, timeout)),
+        }
+    }
+
+    /// Up to `max_items` items that are there, in one go; waits for the first one only.
+    #[pyo3(signature = (max_items, timeout=None))]
+    pub(crate) fn recv_many(
+        &self,
+        py: Python<'_>,
+        max_items: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        self.check(py)?;
+        if max_items == 0 {
+            return Ok(Vec::new());
+        }
+        let first = match self.channel.recv(py, seconds(timeout)?)? {
+            Ok(item) => item,
+            Err(RecvError::Timeout) => return Ok(Vec::new()),
+            Err(error) => return Err(self.error(py, error, timeout)),
+        };
+        let mut items = vec![first];
+        items.extend(self.channel.recv_many(py, max_items - 1)?);
+        Ok(items)
+    }
+
+    /// How the get ended whose replies come here; None while it goes on, and for anything else.
+    ///
+    /// `completed`, `no_queryable`, `budget_spent`, `timed_out`, `link_lost` or `cancelled`.
+    #[getter]
+    fn end(&self) -> Option<&'static str> {
+        Some(match self.end.as_ref()?.get()? {
+            GetEnd::Completed => "completed",
+            GetEnd::NoQueryable => "no_queryable",
+            GetEnd::BudgetSpent => "budget_spent",
+            GetEnd::TimedOut => "timed_out",
+            GetEnd::LinkLost => "link_lost",
+            GetEnd::Cancelled => "cancelled",
+        })
+    }
+
+    /// How many items were dropped because the channel was full.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.channel.dropped()
+    }
+
+    /// How many items gave their place to newer ones of their key, in a `LatestChannel`.
+    #[getter]
+    fn replaced(&self) -> u64 {
+        self.channel.replaced()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.check(py)?;
+        Ok(self.channel.len())
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        Self::iter(slf)
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let Turns::Loop(hand, turn) = &self.turns else { return self.next(py) };
+        turn.end(py);
+        let item = self.next(py)?;
+        if let Some(item) = &item {
+            turn.begin(hand(item.bind(py)));
+        }
+        Ok(item)
+    }
+
+    fn __bool__(&self) -> bool {
+        true
+    }
+}

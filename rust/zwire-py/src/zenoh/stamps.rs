@@ -1,0 +1,369 @@
+//! Instrumentation: when a message passed where.
+//!
+//! A session has its clock for that, or a function of the program. That one is never called by the engine,
+//! which would wait for the interpreter with its locks held: what leaves is stamped before the engine gets
+//! it, and what arrives when the program takes it.
+
+use crate::{
+    errors,
+    zenoh::{
+        enums::{PyInterceptionPoint, PyWhatAmI},
+        info::title,
+        session::Handle,
+        timestamp::PyTimestamp,
+        zid::PyZenohId,
+    },
+};
+use core::fmt::Write;
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyBytes, PyType},
+};
+use std::sync::Arc;
+use zwire_engine::Session as Engine;
+use zwire_proto::zenoh::{
+    Timestamp, WhatAmI, ZenohId,
+    session::Stamps,
+    wire::{TsRecord, TsStack},
+};
+
+/// Where a stamp was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    Send,
+    Route,
+    Receive,
+}
+
+impl Point {
+    const fn flag(self) -> u8 {
+        match self {
+            Self::Send => TsStack::SEND,
+            Self::Route => TsStack::ROUTE,
+            Self::Receive => TsStack::RECEIVE,
+        }
+    }
+
+    const fn of(record: &TsRecord) -> Self {
+        match record.flags & !TsRecord::USER {
+            TsStack::SEND => Self::Send,
+            TsStack::ROUTE => Self::Route,
+            _ => Self::Receive,
+        }
+    }
+}
+
+/// A function of the program that makes the stamps of a session.
+#[derive(Debug)]
+pub(crate) struct Callback {
+    function: Py<PyAny>,
+    zid: ZenohId,
+    whatami: WhatAmI,
+}
+
+impl Callback {
+    /// Makes it the one of a session.
+    pub(crate) fn install(function: &Bound<'_, PyAny>, engine: &Engine) -> PyResult<Arc<Self>> {
+        if !function.is_callable() {
+            return Err(errors::wrong_type("a callable", function));
+        }
+        let (zid, whatami) = (engine.zid(), engine.config().mode);
+        let callback = Arc::new(Self { function: function.clone().unbind(), zid, whatami });
+        engine.set_stamper(callback.clone());
+        Ok(callback)
+    }
+
+    /// A stamp; none where the function fails, which `sys.unraisablehook` hears.
+    fn record(&self, py: Python<'_>, point: u8) -> Option<TsRecord> {
+        let context = TimestampContext { zid: self.zid, whatami: self.whatami };
+        let bytes = self.function.bind(py).call1((context,)).and_then(|made| bytes(&made));
+        match bytes {
+            Ok(bytes) => Some(TsRecord { flags: point | TsRecord::USER, bytes: bytes.into() }),
+            Err(error) => {
+                error.write_unraisable(py, Some(self.function.bind(py)));
+                None
+            }
+        }
+    }
+}
+
+fn bytes(made: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    made.extract().map_err(|_| PyTypeError::new_err("a timestamp callback returns bytes"))
+}
+
+/// The stamps of a message that a session sends, if the caller wants some.
+pub(crate) fn wanted(
+    py: Python<'_>,
+    session: &Handle,
+    given: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Box<Stamps>>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    let Ok(given) = given.cast::<PyTimestampInstrumentation>() else {
+        return Err(errors::wrong_type("a TimestampInstrumentation", given));
+    };
+    let stack = TsStack { flags: given.get().0, records: Vec::new() };
+    let clock = || session.run(py, |engine, _| engine.new_timestamp());
+    sent(py, stack, session.0.stamper.as_deref(), clock).map(Some)
+}
+
+/// The stamps of a message that is sent: those that it has, and that of its sending.
+pub(crate) fn sent(
+    py: Python<'_>,
+    mut stack: TsStack,
+    callback: Option<&Callback>,
+    clock: impl Fn() -> PyResult<Timestamp>,
+) -> PyResult<Box<Stamps>> {
+    let make = |point: u8| -> PyResult<Option<TsRecord>> {
+        if stack.flags & point == 0 {
+            return Ok(None);
+        }
+        match callback {
+            Some(callback) => Ok(callback.record(py, point)),
+            None => Ok(Some(TsRecord::new(point, &clock()?))),
+        }
+    };
+    let (send, route) = (make(TsStack::SEND)?, make(TsStack::ROUTE)?);
+    if let Some(send) = send {
+        stack.stamp(TsStack::SEND, || send);
+    }
+    Ok(Box::new(Stamps { stack, route, pending: None }))
+}
+
+/// The stack of a message that has arrived, with the stamps that a function of the program makes, and that
+/// function.
+pub(crate) fn taken(py: Python<'_>, stamps: Stamps) -> (TsStack, Option<Arc<Callback>>) {
+    let Stamps { mut stack, pending, .. } = stamps;
+    let Some((stamper, count)) = pending else { return (stack, None) };
+    let open = stack.records.split_off(stack.records.len().saturating_sub(count));
+    // It is what `install` gave to the engine.
+    let callback = stamper.downcast::<Callback>().ok();
+    if let Some(callback) = &callback {
+        let made = open.iter().filter_map(|record| callback.record(py, record.flags & !TsRecord::USER));
+        stack.records.extend(made);
+    }
+    (stack, callback)
+}
+
+/// As [`taken`], the stack alone.
+pub(crate) fn arrived(py: Python<'_>, stamps: Option<Box<Stamps>>) -> Option<TsStack> {
+    stamps.map(|stamps| taken(py, *stamps).0)
+}
+
+/// A stack as Python has it.
+pub(crate) fn shown(stack: Option<&TsStack>) -> Option<PyTimestampStack> {
+    stack.cloned().map(PyTimestampStack)
+}
+
+/// A record or a stack as a pickle has it.
+pub(crate) type RecordParts = (u8, Vec<u8>);
+pub(crate) type StackParts = (u8, Vec<RecordParts>);
+
+fn record_parts(record: &TsRecord) -> RecordParts {
+    (record.flags, record.bytes.to_vec())
+}
+
+fn record_of((flags, bytes): RecordParts) -> TsRecord {
+    TsRecord { flags, bytes: bytes.into() }
+}
+
+/// For a pickle.
+pub(crate) fn parts(stack: &TsStack) -> StackParts {
+    (stack.flags, stack.records.iter().map(record_parts).collect())
+}
+
+/// Out of a pickle.
+pub(crate) fn of_parts((flags, records): StackParts) -> TsStack {
+    TsStack { flags, records: records.into_iter().map(record_of).collect() }
+}
+
+/// What `__reduce__` of a class with `_restore` gives.
+type Reduced<'py, P> = PyResult<(Bound<'py, PyAny>, (P,))>;
+
+fn reduced<P>(class: Bound<'_, PyType>, parts: P) -> Reduced<'_, P> {
+    Ok((class.getattr("_restore")?, (parts,)))
+}
+
+/// The node that a timestamp callback is called in.
+#[pyclass(module = "zwire.zenoh", frozen, skip_from_py_object)]
+pub(crate) struct TimestampContext {
+    zid: ZenohId,
+    whatami: WhatAmI,
+}
+
+#[pymethods]
+impl TimestampContext {
+    /// The id of the node.
+    #[getter]
+    const fn zid(&self) -> PyZenohId {
+        PyZenohId(self.zid)
+    }
+
+    /// Its role.
+    #[getter]
+    const fn whatami(&self) -> PyWhatAmI {
+        PyWhatAmI(self.whatami)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TimestampContext(zid={}, whatami={})", self.zid, title(self.whatami))
+    }
+}
+
+/// Where a message is stamped; made by a `TimestampInstrumentationBuilder`.
+#[pyclass(name = "TimestampInstrumentation", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PyTimestampInstrumentation(u8);
+
+#[pymethods]
+impl PyTimestampInstrumentation {
+    /// Whether it is stamped there.
+    fn is_instrumented(&self, point: PyInterceptionPoint) -> bool {
+        self.0 & point.0.flag() != 0
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TimestampInstrumentation {{ conf_flags: {} }}", self.0)
+    }
+
+    #[staticmethod]
+    const fn _restore(flags: u8) -> Self {
+        Self(flags)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, u8> {
+        reduced(slf.get_type(), slf.get().0)
+    }
+}
+
+/// Says where messages are stamped. Each method gives a builder with that point changed.
+#[pyclass(name = "TimestampInstrumentationBuilder", module = "zwire.zenoh", frozen, skip_from_py_object)]
+#[derive(Clone, Copy)]
+pub(crate) struct PyTimestampInstrumentationBuilder(u8);
+
+impl PyTimestampInstrumentationBuilder {
+    const fn with(self, point: Point, enabled: bool) -> Self {
+        Self(if enabled { self.0 | point.flag() } else { self.0 & !point.flag() })
+    }
+}
+
+#[pymethods]
+impl PyTimestampInstrumentationBuilder {
+    #[new]
+    const fn new() -> Self {
+        Self(0)
+    }
+
+    /// Where it leaves its sender.
+    const fn set_send(&self, enabled: bool) -> Self {
+        self.with(Point::Send, enabled)
+    }
+
+    /// At each node on its way, that of the sender and that of the receiver among them.
+    const fn set_route(&self, enabled: bool) -> Self {
+        self.with(Point::Route, enabled)
+    }
+
+    /// Where a session takes it.
+    const fn set_receive(&self, enabled: bool) -> Self {
+        self.with(Point::Receive, enabled)
+    }
+
+    /// The instrumentation.
+    ///
+    /// Raises:
+    ///     InvalidValue: No point is enabled.
+    fn build(&self, py: Python<'_>) -> PyResult<PyTimestampInstrumentation> {
+        match self.0 {
+            0 => Err(errors::invalid(py, "an instrumentation needs at least one point".to_owned())),
+            flags => Ok(PyTimestampInstrumentation(flags)),
+        }
+    }
+}
+
+/// One stamp of a message.
+#[pyclass(name = "TimestampStackRecord", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PyTimestampStackRecord(TsRecord);
+
+fn write_record(text: &mut String, record: &TsRecord) {
+    // Writing to a text does not fail.
+    let _ = match record.timestamp() {
+        Some(timestamp) => write!(text, "UHLC({})", timestamp.exact()),
+        None => write!(text, "Custom({:?})", &record.bytes[..]),
+    };
+}
+
+#[pymethods]
+impl PyTimestampStackRecord {
+    /// Where it was made.
+    #[getter]
+    const fn point(&self) -> PyInterceptionPoint {
+        PyInterceptionPoint(Point::of(&self.0))
+    }
+
+    /// Whether a function of a program made it, instead of a clock.
+    #[getter]
+    fn is_custom(&self) -> bool {
+        self.0.timestamp().is_none()
+    }
+
+    /// A `Timestamp`, or `bytes` of a function.
+    fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.timestamp() {
+            Some(timestamp) => Ok(Bound::new(py, PyTimestamp(timestamp))?.into_any()),
+            None => Ok(PyBytes::new(py, &self.0.bytes).into_any()),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let mut text = format!("TimestampStackRecord {{ point: {:?}, timestamp: ", Point::of(&self.0));
+        write_record(&mut text, &self.0);
+        text + " }"
+    }
+
+    #[staticmethod]
+    fn _restore(parts: RecordParts) -> Self {
+        Self(record_of(parts))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, RecordParts> {
+        reduced(slf.get_type(), record_parts(&slf.get().0))
+    }
+}
+
+/// When a message passed where, in the order in which it did. That of an answer goes on from that of its
+/// query.
+#[pyclass(name = "TimestampStack", module = "zwire.zenoh", frozen, skip_from_py_object)]
+pub(crate) struct PyTimestampStack(TsStack);
+
+#[pymethods]
+impl PyTimestampStack {
+    /// Where stamps were wanted.
+    #[getter]
+    const fn instrumentation(&self) -> PyTimestampInstrumentation {
+        PyTimestampInstrumentation(self.0.flags)
+    }
+
+    /// The stamps.
+    #[getter]
+    fn records(&self) -> Vec<PyTimestampStackRecord> {
+        self.0.records.iter().cloned().map(PyTimestampStackRecord).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        let records: Vec<String> = self.records().iter().map(PyTimestampStackRecord::__repr__).collect();
+        let instrumentation = self.instrumentation().__repr__();
+        let records = records.join(", ");
+        format!("TimestampStack {{ instrumentation: {instrumentation}, records: [{records}] }}")
+    }
+
+    #[staticmethod]
+    fn _restore(parts: StackParts) -> Self {
+        Self(of_parts(parts))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, StackParts> {
+        reduced(slf.get_type(), parts(&slf.get().0))
+    }
+}

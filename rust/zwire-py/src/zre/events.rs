@@ -1,0 +1,273 @@
+//! Events of a node: one class for each, with what all have in a base class.
+
+use crate::zenoh::handlers::Item;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict, PyList},
+};
+use zwire_engine::zre::NodeEvent;
+use zwire_proto::zre::node::EventKind;
+
+/// Something that happened on the network of a node.
+///
+/// `type` is the word for it, `peer` who it is about (32 upper-case hexadecimal digits), `name` and
+/// `address` what that peer says about itself, `time` when it was noticed, in seconds since 1970.
+#[pyclass(module = "zwire.zre", frozen, subclass)]
+pub(crate) struct Event(NodeEvent);
+
+/// The word of an event, as zyre has it.
+pub(crate) const fn word(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::Enter { .. } => "ENTER",
+        EventKind::Exit => "EXIT",
+        EventKind::Evasive => "EVASIVE",
+        EventKind::Silent => "SILENT",
+        EventKind::Join { .. } => "JOIN",
+        EventKind::Leave { .. } => "LEAVE",
+        EventKind::Whisper { .. } => "WHISPER",
+        EventKind::Shout { .. } => "SHOUT",
+        EventKind::MessagesLost { .. } => "MESSAGES_LOST",
+        EventKind::Leader { .. } => "LEADER",
+        EventKind::Stop => "STOP",
+    }
+}
+
+/// The group that an event is about.
+pub(crate) fn group(kind: &EventKind) -> Option<&str> {
+    match kind {
+        EventKind::Join { group }
+        | EventKind::Leave { group }
+        | EventKind::Shout { group, .. }
+        | EventKind::Leader { group } => Some(group),
+        _ => None,
+    }
+}
+
+/// The frames of a message.
+pub(crate) fn content(kind: &EventKind) -> Option<&[bytes::Bytes]> {
+    match kind {
+        EventKind::Whisper { content } | EventKind::Shout { content, .. } => Some(content),
+        _ => None,
+    }
+}
+
+#[pymethods]
+impl Event {
+    /// `ENTER`, `EXIT`, `EVASIVE`, `SILENT`, `JOIN`, `LEAVE`, `WHISPER`, `SHOUT`, `MESSAGES_LOST`,
+    /// `LEADER` or `STOP`.
+    #[getter]
+    const fn r#type(&self) -> &'static str {
+        word(&self.0.event.kind)
+    }
+
+    /// The UUID of the peer: 32 upper-case hexadecimal digits. Of STOP, and of a LEADER that is this
+    /// node, its own.
+    #[getter]
+    fn peer(&self) -> String {
+        self.0.event.peer.to_string()
+    }
+
+    /// The name of the peer; of peers before 36/ZRE the first six digits of its UUID.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.event.name
+    }
+
+    /// Where the peer listens, as it says: `tcp://host:port`.
+    #[getter]
+    fn address(&self) -> &str {
+        &self.0.event.address
+    }
+
+    /// When it was noticed, in seconds since 1970.
+    #[getter]
+    const fn time(&self) -> f64 {
+        self.0.time.as_secs_f64()
+    }
+
+    fn __repr__(&self) -> String {
+        let event = &self.0.event;
+        let mut text = format!("<{} {} {}", word(&event.kind), event.name.as_str(), event.peer);
+        if let Some(group) = group(&event.kind) {
+            text += &format!(" group={group:?}");
+        }
+        if let Some(content) = content(&event.kind) {
+            let bytes: usize = content.iter().map(bytes::Bytes::len).sum();
+            text += &format!(" frames={} bytes={bytes}", content.len());
+        }
+        if let EventKind::MessagesLost { lost } = event.kind {
+            text += &format!(" lost={lost}");
+        }
+        text + ">"
+    }
+}
+
+impl Event {
+    fn of_group(&self) -> &str {
+        group(&self.0.event.kind).unwrap_or_default()
+    }
+
+    fn content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let frames = content(&self.0.event.kind).unwrap_or_default();
+        PyList::new(py, frames.iter().map(|frame| PyBytes::new(py, frame)))
+    }
+
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        if let EventKind::Enter { headers } = &self.0.event.kind {
+            for (name, value) in headers {
+                dict.set_item(name.as_str(), value.as_str())?;
+            }
+        }
+        Ok(dict)
+    }
+}
+
+/// A peer is there: its HELLO came. `headers` is what it says about itself.
+#[pyclass(module = "zwire.zre", frozen, extends = Event)]
+pub(crate) struct Enter;
+
+#[pymethods]
+impl Enter {
+    /// The headers of its HELLO.
+    #[getter]
+    fn headers<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        slf.as_super().headers(slf.py())
+    }
+
+    /// One of the headers, or `default`.
+    #[pyo3(signature = (name, default=None))]
+    fn header(slf: PyRef<'_, Self>, name: &str, default: Option<String>) -> Option<String> {
+        match &slf.as_super().0.event.kind {
+            EventKind::Enter { headers } => headers
+                .iter()
+                .find(|(known, _)| *known == *name)
+                .map(|(_, value)| value.as_str().to_owned())
+                .or(default),
+            _ => default,
+        }
+    }
+}
+
+macro_rules! plain {
+    ($($(#[doc = $doc:literal])* $class:ident),+ $(,)?) => {
+        $($(#[doc = $doc])*
+        #[pyclass(module = "zwire.zre", frozen, extends = Event)]
+        pub(crate) struct $class;)+
+    };
+}
+
+plain! {
+    /// A peer is gone. Comes once for each ENTER.
+    Exit,
+    /// A peer gives no sign of life and is asked for one.
+    Evasive,
+    /// A peer does not answer.
+    Silent,
+    /// The node has stopped. The last event.
+    Stop,
+}
+
+macro_rules! grouped {
+    ($($(#[doc = $doc:literal])* $class:ident),+ $(,)?) => {
+        $($(#[doc = $doc])*
+        #[pyclass(module = "zwire.zre", frozen, extends = Event)]
+        pub(crate) struct $class;
+
+        #[pymethods]
+        impl $class {
+            /// The group that it is about.
+            #[getter]
+            fn group(slf: PyRef<'_, Self>) -> String {
+                slf.as_super().of_group().to_owned()
+            }
+        })+
+    };
+}
+
+grouped! {
+    /// A peer is in a group now.
+    Join,
+    /// A peer is not in a group any more.
+    Leave,
+    /// A peer, or this node, leads a group.
+    Leader,
+}
+
+/// A message of a peer for this node.
+#[pyclass(module = "zwire.zre", frozen, extends = Event)]
+pub(crate) struct Whisper;
+
+#[pymethods]
+impl Whisper {
+    /// Its frames.
+    #[getter]
+    fn content<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        slf.as_super().content(slf.py())
+    }
+}
+
+/// A message of a peer for a group.
+#[pyclass(module = "zwire.zre", frozen, extends = Event)]
+pub(crate) struct Shout;
+
+#[pymethods]
+impl Shout {
+    /// The group that it is for.
+    #[getter]
+    fn group(slf: PyRef<'_, Self>) -> String {
+        slf.as_super().of_group().to_owned()
+    }
+
+    /// Its frames.
+    #[getter]
+    fn content<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        slf.as_super().content(slf.py())
+    }
+}
+
+/// Messages of a peer did not arrive. An EXIT follows, and an ENTER when it is there again.
+#[pyclass(module = "zwire.zre", frozen, extends = Event)]
+pub(crate) struct MessagesLost;
+
+#[pymethods]
+impl MessagesLost {
+    /// How many; 0 where it cannot be told, because the numbers went back.
+    #[getter]
+    fn lost(slf: PyRef<'_, Self>) -> u16 {
+        match slf.as_super().0.event.kind {
+            EventKind::MessagesLost { lost } => lost,
+            _ => 0,
+        }
+    }
+}
+
+type Base = PyClassInitializer<Event>;
+
+/// The class of an event, as what makes an object of it.
+fn maker(kind: &EventKind) -> fn(Python<'_>, Base) -> PyResult<Py<PyAny>> {
+    macro_rules! make {
+        ($class:ident) => {
+            |py, base| Ok(Py::new(py, base.add_subclass($class))?.into_any())
+        };
+    }
+    match kind {
+        EventKind::Enter { .. } => make!(Enter),
+        EventKind::Exit => make!(Exit),
+        EventKind::Evasive => make!(Evasive),
+        EventKind::Silent => make!(Silent),
+        EventKind::Join { .. } => make!(Join),
+        EventKind::Leave { .. } => make!(Leave),
+        EventKind::Whisper { .. } => make!(Whisper),
+        EventKind::Shout { .. } => make!(Shout),
+        EventKind::MessagesLost { .. } => make!(MessagesLost),
+        EventKind::Leader { .. } => make!(Leader),
+        EventKind::Stop => make!(Stop),
+    }
+}
+
+impl Item for NodeEvent {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        maker(&self.event.kind)(py, Event(self).into())
+    }
+}
