@@ -6,65 +6,46 @@ use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
+use zwire_recorder::{RangeAnswer, RangeServer};
 use zwire_spool::{
-    BatchLimits, Cursor, Spool,
-    wire::{Answer, Label, Receiver},
+    BatchLimits,
+    wire::{Label, Receiver},
 };
-
-/// Each has a file open, and the places of its blocks.
-const MAX_CURSORS: usize = 16;
 
 /// Answers ranges with blocks.
 #[pyclass(module = "zwire._zwire", frozen)]
-pub(crate) struct SpoolServer {
-    spool: Spool,
-    /// Where the last answers were: the next ones are often right behind.
-    cursors: Mutex<Vec<Cursor>>,
-}
+pub(crate) struct SpoolServer(Arc<RangeServer>);
 
 #[pymethods]
 impl SpoolServer {
     #[new]
     fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
-        let spool = py.detach(|| Spool::open(&dir)).map_err(|error| errors::spool(py, &error))?;
-        Ok(Self { spool, cursors: Mutex::default() })
+        py.detach(|| RangeServer::open(&dir)).map(Self).map_err(|error| errors::spool(py, &error))
     }
 
     /// The blocks that hold the rows of a range, or the first of them that have about so many bytes.
     fn answer(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         shard: Option<u32>,
         start: u64,
         stop: u64,
         max_bytes: u64,
     ) -> PyResult<SpoolAnswer> {
-        let (py, this) = (slf.py(), slf.get());
-        let answer = py.detach(|| {
-            let shard = self::shard(shard);
-            let mut cursors = this.cursors.lock();
-            let known = cursors.iter().position(|cursor| cursor.shard() == shard);
-            let known = known.map(|at| cursors.swap_remove(at));
-            drop(cursors);
-            let cursor = known.map_or_else(|| this.spool.cursor(shard), Ok)?;
-            cursor.answer(start, stop, max_bytes)
-        });
-        let answer = answer.map_err(|error| errors::spool(py, &error))?;
-        Ok(SpoolAnswer { server: slf.clone().unbind(), answer: Mutex::new(Some(answer)) })
+        let answer = py.detach(|| self.0.answer(self::shard(shard), start, stop, max_bytes));
+        answer.map(SpoolAnswer).map_err(|error| errors::spool(py, &error))
     }
 
-    /// Lets go of the files: of one that was deleted nothing is free before.
+    /// Closes the open segments; the blocks of a deleted file are not freed until then.
     fn rest(&self) {
-        self.cursors.lock().clear();
+        self.0.rest();
     }
 }
 
 /// The blocks of an answer, each with its label.
 #[pyclass(module = "zwire._zwire", frozen)]
-pub(crate) struct SpoolAnswer {
-    server: Py<SpoolServer>,
-    answer: Mutex<Option<Answer>>,
-}
+pub(crate) struct SpoolAnswer(RangeAnswer);
 
 #[pymethods]
 impl SpoolAnswer {
@@ -73,22 +54,7 @@ impl SpoolAnswer {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<(PyZBytes, PyZBytes)>> {
-        let server = self.server.get();
-        let next = py.detach(|| {
-            let mut place = self.answer.lock();
-            let Some(answer) = place.as_mut() else { return Ok(None) };
-            let next = answer.next_block();
-            if !matches!(next, Ok(Some(_)))
-                && let Some(answer) = place.take()
-            {
-                let mut cursors = server.cursors.lock();
-                if cursors.len() < MAX_CURSORS {
-                    cursors.push(answer.into_cursor());
-                }
-            }
-            next
-        });
-        let next = next.map_err(|error| errors::spool(py, &error))?;
+        let next = py.detach(|| self.0.next_block()).map_err(|error| errors::spool(py, &error))?;
         Ok(next.map(|(label, block)| {
             (PyZBytes(Bytes::copy_from_slice(&label.encode())), PyZBytes(Bytes::from_owner(Shared(block))))
         }))

@@ -7,6 +7,7 @@ use pyo3::{
 };
 use zwire_engine::zre::NodeEvent;
 use zwire_proto::zre::node::EventKind;
+pub(crate) use zwire_recorder::zre::{content, group, word};
 
 /// Something that happened on the network of a node.
 ///
@@ -14,42 +15,6 @@ use zwire_proto::zre::node::EventKind;
 /// `address` what that peer says about itself, `time` when it was noticed, in seconds since 1970.
 #[pyclass(module = "zwire.zre", frozen, subclass)]
 pub(crate) struct Event(NodeEvent);
-
-/// The word of an event, as zyre has it.
-pub(crate) const fn word(kind: &EventKind) -> &'static str {
-    match kind {
-        EventKind::Enter { .. } => "ENTER",
-        EventKind::Exit => "EXIT",
-        EventKind::Evasive => "EVASIVE",
-        EventKind::Silent => "SILENT",
-        EventKind::Join { .. } => "JOIN",
-        EventKind::Leave { .. } => "LEAVE",
-        EventKind::Whisper { .. } => "WHISPER",
-        EventKind::Shout { .. } => "SHOUT",
-        EventKind::MessagesLost { .. } => "MESSAGES_LOST",
-        EventKind::Leader { .. } => "LEADER",
-        EventKind::Stop => "STOP",
-    }
-}
-
-/// The group that an event is about.
-pub(crate) fn group(kind: &EventKind) -> Option<&str> {
-    match kind {
-        EventKind::Join { group }
-        | EventKind::Leave { group }
-        | EventKind::Shout { group, .. }
-        | EventKind::Leader { group } => Some(group),
-        _ => None,
-    }
-}
-
-/// The frames of a message.
-pub(crate) fn content(kind: &EventKind) -> Option<&[bytes::Bytes]> {
-    match kind {
-        EventKind::Whisper { content } | EventKind::Shout { content, .. } => Some(content),
-        _ => None,
-    }
-}
 
 #[pymethods]
 impl Event {

@@ -1,7 +1,7 @@
 //! What happens on a ZRE network, and what its nodes log, as rows.
 
-use super::thread::Rows;
-use crate::zre::events::{content, group, word};
+use crate::{rows::Rows, time::micros};
+use bytes::Bytes;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
@@ -17,8 +17,43 @@ use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
 /// Peers that are gone and may come back. When there are more, the oldest are forgotten.
 const MAX_GONE: usize = 4096;
 
-fn micros(time: Duration) -> Option<i64> {
-    i64::try_from(time.as_micros()).ok()
+/// Name of an event, as in zyre.
+#[must_use]
+pub const fn word(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::Enter { .. } => "ENTER",
+        EventKind::Exit => "EXIT",
+        EventKind::Evasive => "EVASIVE",
+        EventKind::Silent => "SILENT",
+        EventKind::Join { .. } => "JOIN",
+        EventKind::Leave { .. } => "LEAVE",
+        EventKind::Whisper { .. } => "WHISPER",
+        EventKind::Shout { .. } => "SHOUT",
+        EventKind::MessagesLost { .. } => "MESSAGES_LOST",
+        EventKind::Leader { .. } => "LEADER",
+        EventKind::Stop => "STOP",
+    }
+}
+
+/// Group of an event, if the event has one.
+#[must_use]
+pub fn group(kind: &EventKind) -> Option<&str> {
+    match kind {
+        EventKind::Join { group }
+        | EventKind::Leave { group }
+        | EventKind::Shout { group, .. }
+        | EventKind::Leader { group } => Some(group),
+        _ => None,
+    }
+}
+
+/// Frames of a message.
+#[must_use]
+pub fn content(kind: &EventKind) -> Option<&[Bytes]> {
+    match kind {
+        EventKind::Whisper { content } | EventKind::Shout { content, .. } => Some(content),
+        _ => None,
+    }
 }
 
 /// The number in front of messages of a generation; those that have none count as the first.
@@ -53,13 +88,13 @@ impl Gone {
 }
 
 /// What a node has.
-pub(super) struct Events {
+pub(crate) struct Events {
     columns: Vec<&'static str>,
     gone: Gone,
 }
 
 impl Events {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         Self { columns: layout.names(), gone: Gone::default() }
     }
 }
@@ -158,12 +193,12 @@ impl Rows for Events {
 }
 
 /// What a collector of ZRE/LOG has.
-pub(super) struct Records {
+pub(crate) struct Records {
     columns: Vec<&'static str>,
 }
 
 impl Records {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         Self { columns: layout.names() }
     }
 }

@@ -1,10 +1,10 @@
 //! Samples of Zenoh as rows.
 
-use super::{
+use crate::{
     numbers::{Number, Numbers},
-    thread::Rows,
+    rows::Rows,
+    time::micros,
 };
-use crate::arrow::micros;
 use std::{collections::HashMap, sync::Arc};
 use zwire_engine::Origins;
 use zwire_proto::zenoh::{
@@ -74,12 +74,12 @@ fn octets(id: &([u8; 16], usize)) -> &[u8] {
 }
 
 /// The same, by themselves.
-pub(super) fn id_bytes(id: ZenohId) -> Vec<u8> {
+pub(crate) fn id_bytes(id: ZenohId) -> Vec<u8> {
     octets(&id_octets(id)).to_vec()
 }
 
 /// What a subscriber of Zenoh has.
-pub(super) struct Samples {
+pub(crate) struct Samples {
     /// What an earlier subscriber has as well is its own.
     earlier: Vec<KeyExpr>,
     fields: Vec<Field>,
@@ -92,7 +92,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub(super) fn new(
+    pub(crate) fn new(
         layout: &Layout,
         earlier: Vec<KeyExpr>,
         numbers: Numbers,
@@ -163,7 +163,9 @@ impl Rows for Samples {
                 Field::Payload => Value::Shared(&sample.payload),
                 Field::Kind => Value::Int((sample.kind == SampleKind::Delete).into()),
                 Field::Encoding => Value::Text(&self.encoding.1),
-                Field::Time => sample.timestamp.and_then(micros).into(),
+                Field::Time => {
+                    sample.timestamp.and_then(|timestamp| micros(timestamp.time.to_duration())).into()
+                }
                 Field::Hlc => sample.timestamp.map(|timestamp| timestamp.time.0.cast_signed()).into(),
                 Field::HlcId => hlc_id.as_ref().map(octets).into(),
                 Field::SourceZid => zid.as_ref().map(octets).into(),

@@ -1,4 +1,4 @@
-//! Numbers that publishers give their samples: what is missing between them.
+//! Sequence numbers of publishers: which samples are missing, duplicate or late.
 
 use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch, StringArray};
 use std::{
@@ -17,7 +17,7 @@ use zwire_spool::{BatchLimits, Error, LastNumber, Shard, Spool};
 const LAST_ROWS: u64 = 1 << 17;
 
 /// After so many rows the next writer is told of publishers again: half of what it looks at in any case.
-pub(super) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
+pub(crate) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
 
 /// Rows of each shard that are read at most, behind those that the last writer has accounted for. It does so
 /// every second; more were written by something else.
@@ -199,7 +199,7 @@ impl Numbers {
     }
 
     /// What the next writer is told.
-    pub(super) fn last(&self) -> Vec<LastNumber> {
+    pub(crate) fn last(&self) -> Vec<LastNumber> {
         let last = |(&(zid, eid), &sn): (&Publisher, &u32)| LastNumber { zid: zid.to_le_bytes(), eid, sn };
         self.0.iter().map(last).collect()
     }
