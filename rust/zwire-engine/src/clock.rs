@@ -41,6 +41,12 @@ pub fn mono() -> Duration {
     epoch().elapsed()
 }
 
+/// A monotonic time as condition variables want it.
+#[must_use]
+pub fn deadline(mono: Duration) -> Instant {
+    epoch() + mono
+}
+
 /// A monotonic time as tokio wants it.
 #[must_use]
 pub fn instant(mono: Duration) -> tokio::time::Instant {

@@ -29,7 +29,6 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, OnceLock},
-    time::Instant,
 };
 use tokio::sync::Notify;
 use ways::Outlets;
@@ -689,8 +688,7 @@ impl Link {
                 self.abandon();
                 break;
             }
-            let slice = Instant::now() + crate::queue::INTERRUPT_PERIOD;
-            if self.space.wait_until(&mut tx, slice).timed_out() {
+            if self.space.wait_for(&mut tx, crate::queue::INTERRUPT_PERIOD).timed_out() {
                 drop(tx);
                 if interrupted() {
                     go_on = false;
@@ -710,7 +708,7 @@ impl Link {
         if !self.lane_over(&tx, priority) || self.is_weary(priority) {
             return;
         }
-        let end = Instant::now() + limit;
+        let end = clock::deadline(clock::mono() + limit);
         self.waiting[self.lane(priority) as usize].fetch_add(1, Ordering::AcqRel);
         while self.lane_over(&tx, priority) {
             // Who waits is told when a quarter is free; at the end a little will do.

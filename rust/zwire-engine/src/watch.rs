@@ -1,12 +1,11 @@
 //! [`Watch`]: threads and event loops that wait for a state of the machines.
 
-use crate::{deferred::Waker, queue::INTERRUPT_PERIOD};
+use crate::{clock, deferred::Waker, queue::INTERRUPT_PERIOD};
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use std::time::Instant;
 
 /// What comes of a wait that did not bring what was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,31 +79,31 @@ impl Watch {
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<R, Missed> {
         // A time that no clock reaches is no bound.
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = timeout.and_then(|timeout| clock::mono().checked_add(timeout));
         // Before the first look: whoever changes something after it sees that somebody waits.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = Waiting(&self.waiting);
-        let mut next_check = Instant::now() + INTERRUPT_PERIOD;
+        let mut next_check = clock::mono() + INTERRUPT_PERIOD;
         loop {
             let seen = *self.changes.lock();
             if let Some(found) = look() {
                 return Ok(found);
             }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if deadline.is_some_and(|deadline| deadline <= clock::mono()) {
                 return Err(Missed::TimedOut);
             }
             let until = deadline.map_or(next_check, |deadline| deadline.min(next_check));
             {
                 let mut changes = self.changes.lock();
                 if *changes == seen {
-                    self.changed.wait_until(&mut changes, until);
+                    self.changed.wait_until(&mut changes, clock::deadline(until));
                 }
             }
-            if next_check <= Instant::now() {
+            if next_check <= clock::mono() {
                 if interrupted() {
                     return Err(Missed::Interrupted);
                 }
-                next_check = Instant::now() + INTERRUPT_PERIOD;
+                next_check = clock::mono() + INTERRUPT_PERIOD;
             }
         }
     }
@@ -114,6 +113,7 @@ impl Watch {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use std::time::Instant;
 
     #[test]
     fn listeners_are_called_until_they_are_forgotten() {

@@ -19,7 +19,6 @@ use std::{
     collections::{HashMap, VecDeque},
     io::Write as _,
     sync::OnceLock,
-    time::Instant,
 };
 use tracing::{Level, callsite::Identifier};
 
@@ -213,7 +212,7 @@ impl Log {
             state.consumer = Consumer::Idle;
             self.quiet.notify_all();
             let pause = due.map_or(SLEEP, |due| due.saturating_sub(now));
-            self.wake.wait_until(&mut state, Instant::now() + pause);
+            self.wake.wait_for(&mut state, pause);
         }
         state.consumer = Consumer::Busy;
         let mut taken = Taken { records: Vec::new(), lines: Vec::new(), end: state.closed };
@@ -241,7 +240,7 @@ impl Log {
 
     /// Waits until everything told so far was passed on; false if that takes longer than `limit`.
     pub fn flush(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let end = clock::deadline(clock::mono() + limit);
         let mut state = self.state.lock();
         while state.consumer == Consumer::Busy
             || state.consumer == Consumer::Idle && !state.entries.is_empty()
@@ -256,7 +255,7 @@ impl Log {
     /// The end: what was counted is said, and the consumer leaves. Waits for it; false if that takes longer
     /// than `limit`.
     pub fn close(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let end = clock::deadline(clock::mono() + limit);
         let mut state = self.state.lock();
         let now = clock::mono();
         let sites: Vec<Identifier> = state.sites.keys().cloned().collect();

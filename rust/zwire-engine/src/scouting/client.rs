@@ -5,6 +5,7 @@ use super::{
     station::{Event, Station},
 };
 use crate::{
+    clock,
     connector::{Failures, attempt_all},
     driver,
     error::{ConnectReason, Error},
@@ -15,7 +16,7 @@ use crate::{
 };
 use core::time::Duration;
 use std::{collections::HashMap, sync::Arc};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 use zwire_proto::zenoh::{
     WhatAmI, ZenohId,
     discovery::{Found, ScoutingConfig},
@@ -63,13 +64,13 @@ pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Resul
 
 /// Tries everybody who answers. Ends with the first session.
 async fn search(shared: &Arc<Shared>, station: &mut Station, failures: &mut Failures) -> Established {
-    let mut tried: HashMap<ZenohId, Instant> = HashMap::new();
+    let mut tried: HashMap<ZenohId, Duration> = HashMap::new();
     let mut attempts: JoinSet<Result<Established, Failures>> = JoinSet::new();
     loop {
         tokio::select! {
             event = station.next() => {
                 let Event::Found(found) = event else { continue };
-                let now = Instant::now();
+                let now = clock::mono();
                 tried.retain(|_, until| *until > now);
                 if attempts.len() < MAX_AT_ONCE && is_wanted(shared, &found) && !tried.contains_key(&found.zid) {
                     tried.insert(found.zid, now + AGAIN);

@@ -8,13 +8,14 @@ use super::{
     node::{Node, Shared, delivery},
 };
 use crate::{
+    clock,
     error::Error,
     queue::INTERRUPT_PERIOD,
     zmtp::{Outbound, Room},
 };
 use bytes::Bytes;
 use core::time::Duration;
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 use zwire_proto::{
     Now, Text,
     zre::{
@@ -135,12 +136,12 @@ impl Node {
         patience: Duration,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(Vec<Arc<Outbound>>, Room), Error> {
-        let end = Instant::now() + patience;
-        let mut ask_at = Instant::now() + INTERRUPT_PERIOD;
+        let end = clock::mono() + patience;
+        let mut ask_at = clock::mono() + INTERRUPT_PERIOD;
         loop {
             let ways = self.run(|_, core, _| Ok(core.ways_of(target)))?;
             let room = ways.iter().map(|way| way.room()).fold(Room::MAX, Room::min);
-            let now = Instant::now();
+            let now = clock::mono();
             if room.messages >= messages && room.bytes > 0 || now >= end {
                 return Ok((ways, room));
             }

@@ -22,7 +22,7 @@ use core::{
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{io, sync::Arc, time::Instant};
+use std::{io, sync::Arc};
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
@@ -341,22 +341,22 @@ impl Node {
     /// # Errors
     /// In a forked child.
     pub fn stop(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
-        let end = Instant::now() + linger;
+        let end = clock::mono() + linger;
         loop {
             let mut state = self.state()?;
             let unsent = match &mut *state {
                 State::Running(core) => core.unsent(),
                 State::Idle { .. } | State::Stopped => false,
             };
-            if !unsent || Instant::now() >= end || interrupted() {
+            if !unsent || clock::mono() >= end || interrupted() {
                 break;
             }
             let _ = self.shared.presence.wait_for(&mut state, FLUSH_PERIOD);
         }
         self.begin_stop()?;
-        let end = Instant::now() + STOP_LIMIT;
+        let end = clock::mono() + STOP_LIMIT;
         let mut state = self.shared.state.lock();
-        while matches!(*state, State::Running(_)) && Instant::now() < end {
+        while matches!(*state, State::Running(_)) && clock::mono() < end {
             let _ = self.shared.presence.wait_for(&mut state, FLUSH_PERIOD);
         }
         if let State::Running(core) = &mut *state {
@@ -555,7 +555,7 @@ impl Node {
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Uuid>, Error> {
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let end = timeout.and_then(|timeout| clock::mono().checked_add(timeout));
         let mut state = self.state()?;
         loop {
             let core = state.running().ok_or(Error::Closed)?;
@@ -566,7 +566,7 @@ impl Node {
             if peers.len() >= count {
                 return Ok(peers);
             }
-            let now = Instant::now();
+            let now = clock::mono();
             if end.is_some_and(|end| now >= end) {
                 let after = timeout.unwrap_or_default();
                 return Err(Error::TimedOut { what: "waiting for peers", after });
@@ -678,8 +678,8 @@ impl Drop for Node {
         // The goodbyes are said without us: the timer is held by this task until they are.
         let shared = self.shared.clone();
         self.shared.runtime.spawn(async move {
-            let end = tokio::time::Instant::now() + STOP_LIMIT;
-            while matches!(*shared.state.lock(), State::Running(_)) && tokio::time::Instant::now() < end {
+            let end = clock::mono() + STOP_LIMIT;
+            while matches!(*shared.state.lock(), State::Running(_)) && clock::mono() < end {
                 tokio::time::sleep(FLUSH_PERIOD).await;
             }
         });

@@ -26,10 +26,9 @@ use std::{
     collections::VecDeque,
     sync::{Arc, OnceLock},
     thread::{self, ThreadId},
-    time::Instant,
 };
 use zwire_engine::{
-    Queue,
+    Queue, clock,
     queue::{INTERRUPT_PERIOD, Rest},
 };
 
@@ -71,7 +70,7 @@ impl Group {
     /// calls are made, but one that runs goes on. How many do.
     pub(crate) fn finish(
         self: &Arc<Self>,
-        end: Option<Instant>,
+        end: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> usize {
         let within =
@@ -80,7 +79,7 @@ impl Group {
             self.count(|counts| counts.closing += 1);
         }
         loop {
-            let now = Instant::now();
+            let now = clock::mono();
             let mut counts = self.counts.lock();
             if Self::others(&counts) == 0 || end.is_some_and(|end| now >= end) {
                 break;
@@ -372,8 +371,8 @@ pub(crate) fn stay_at_exit(py: Python<'_>) {
 pub(crate) fn wait_for_end(py: Python<'_>) {
     py.detach(|| {
         let pool = Pool::here();
-        let end = Instant::now() + EXIT_PATIENCE;
-        while !pool.is_quiet() && Instant::now() < end {
+        let end = clock::mono() + EXIT_PATIENCE;
+        while !pool.is_quiet() && clock::mono() < end {
             thread::sleep(Duration::from_millis(1));
         }
         pool.freeze();

@@ -14,8 +14,11 @@ use core::{
 };
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
-use std::{collections::VecDeque, io, sync::Arc, thread, time::Instant};
-use zwire_engine::runtime::{self, Birth};
+use std::{collections::VecDeque, io, sync::Arc, thread};
+use zwire_engine::{
+    clock,
+    runtime::{self, Birth},
+};
 
 /// The name of threads of callbacks.
 pub(crate) const NAME: &str = "zwire-callback";
@@ -97,7 +100,7 @@ struct Seat {
 #[derive(Default)]
 struct State {
     /// Announced, and since when.
-    ready: VecDeque<(Arc<Task>, Instant)>,
+    ready: VecDeque<(Arc<Task>, Duration)>,
     /// Threads without anything to do. If there is one, nothing is ready.
     idle: Vec<Arc<Seat>>,
     threads: usize,
@@ -205,11 +208,11 @@ impl Pool {
         self.entering.fetch_sub(1, Ordering::AcqRel);
         while let Some(first) = py.detach(|| self.next(&seat)) {
             self.entering.fetch_sub(1, Ordering::AcqRel);
-            let end = Instant::now() + SLICE;
+            let end = clock::mono() + SLICE;
             let mut next = Some(first);
             while let Some(task) = next {
                 let turn = self.run(py, &task);
-                next = self.finish(task, turn, Instant::now() < end);
+                next = self.finish(task, turn, clock::mono() < end);
             }
         }
     }
@@ -255,7 +258,7 @@ impl Pool {
         if again {
             task.state.store(WAITING, Ordering::Release);
             // Behind the others: whoever has much to do holds up nobody.
-            state.ready.push_back((task, Instant::now()));
+            state.ready.push_back((task, clock::mono()));
         }
         if !go_on {
             return None;
@@ -307,7 +310,7 @@ impl Pool {
             state.taken += 1;
             self.entering.fetch_add(1, Ordering::AcqRel);
         } else {
-            state.ready.push_back((task, Instant::now()));
+            state.ready.push_back((task, clock::mono()));
         }
         let watch = !state.watched && state.worth_watching();
         state.watched |= watch;
@@ -325,7 +328,7 @@ impl Pool {
         let mut taken = None;
         let mut pause = None;
         let watching = runtime::every(TICK, move || {
-            if pause.is_some_and(|end| Instant::now() < end) {
+            if pause.is_some_and(|end| clock::mono() < end) {
                 return true;
             }
             let join = {
@@ -335,7 +338,7 @@ impl Pool {
                     return false;
                 }
                 let stuck = taken.replace(state.taken) == Some(state.taken);
-                let late = state.ready.front().is_some_and(|(_, since)| since.elapsed() >= TICK);
+                let late = state.ready.front().is_some_and(|(_, since)| clock::mono() - *since >= TICK);
                 // Where somebody waits for the interpreter, that is what everybody waits for.
                 if self.entering.load(Ordering::Acquire) > 0 || !(stuck || late) {
                     return true;
@@ -349,7 +352,7 @@ impl Pool {
                 if let Err(error) = self.start() {
                     self.state.lock().threads -= join - started - 1;
                     warn_refused(&error);
-                    pause = Some(Instant::now() + PAUSE);
+                    pause = Some(clock::mono() + PAUSE);
                     break;
                 }
             }

@@ -14,9 +14,8 @@ use pyo3::{prelude::*, types::PyTuple};
 use std::{
     sync::{Arc, OnceLock, Weak},
     thread,
-    time::Instant,
 };
-use zwire_engine::{deferred::Waker, runtime::Birth};
+use zwire_engine::{clock, deferred::Waker, runtime::Birth};
 
 /// How long the exit of the interpreter waits for the thread.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -100,7 +99,7 @@ impl WakeThread {
             let mut round = self.shared.round.lock();
             round.ended = true;
             self.shared.changed.notify_all();
-            let end = Instant::now() + EXIT_PATIENCE;
+            let end = clock::deadline(clock::mono() + EXIT_PATIENCE);
             while !round.over && !self.shared.changed.wait_until(&mut round, end).timed_out() {}
         });
     }

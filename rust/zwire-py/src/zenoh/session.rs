@@ -26,9 +26,8 @@ use pyo3::{prelude::*, types::PyDict};
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
-    time::Instant,
 };
-use zwire_engine::{AtOnce, Error, LINGER, Session as Engine};
+use zwire_engine::{AtOnce, Error, LINGER, Session as Engine, clock};
 use zwire_proto::{
     Text,
     zenoh::{
@@ -285,7 +284,7 @@ impl Session {
         let session = &self.0.0;
         let mut interrupt = Interrupt::default();
         let result = py.detach(|| {
-            let end = Instant::now().checked_add(timeout);
+            let end = clock::mono().checked_add(timeout);
             session.engine.close_within(timeout, &mut || interrupt.check())?;
             let left = session.callbacks.finish(end, &mut || interrupt.check());
             if left > 0 {
