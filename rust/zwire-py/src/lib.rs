@@ -48,6 +48,7 @@ mod _zwire {
             encoding::PyEncoding,
             enums::PyQueryConsolidation,
             events::{LinkEvent, LinkEventsListener, TransportEvent, TransportEventsListener},
+            global_id::PyEntityGlobalId,
             handlers::{
                 BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, LatestChannel,
                 RingChannel,
@@ -62,7 +63,7 @@ mod _zwire {
             querier::Querier,
             queryable::{Query, Queryable, end_query},
             reply::{CancellationToken, Reply, ReplyError},
-            sample::{PyEntityGlobalId, PySample, PySourceInfo},
+            sample::{PySample, PySourceInfo},
             scout::{Hello, Scout, scout},
             selector::PySelector,
             session::{Session, close_all, open},

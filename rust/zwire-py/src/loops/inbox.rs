@@ -4,8 +4,8 @@ use crate::{
     errors,
     loops::waking::{Door, Wakeups},
     zenoh::{
+        handle::SessionRef,
         handlers::{Handler, Source},
-        session::SessionRef,
     },
 };
 use pyo3::{exceptions::PyStopAsyncIteration, prelude::*};

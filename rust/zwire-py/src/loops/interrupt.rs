@@ -1,6 +1,6 @@
 //! Ctrl-C while a call of the engine waits, and whoever else may end such a call.
 
-use crate::loops::calling;
+use crate::loops::ending;
 use core::{
     cell::RefCell,
     sync::atomic::{AtomicBool, Ordering},
@@ -37,7 +37,7 @@ impl Interrupt {
         if self.0.is_none() {
             self.0 = match STOP.with_borrow(|stop| stop.as_ref().map(|stop| stop.load(Ordering::Acquire))) {
                 Some(stop) => stop.then(|| PyInterruptedError::new_err("nobody waits for it any longer")),
-                None if calling::is_left_behind() => None,
+                None if ending::is_left_behind() => None,
                 // Python runs signal handlers in its main thread only, in which nobody stops us.
                 None => Python::attach(|py| py.check_signals()).err(),
             };

@@ -8,14 +8,9 @@ use crate::{
         waking::{Door, Flag, Ready, Wakeups},
     },
     zenoh::{
-        advanced_publisher::AdvancedPublisher,
-        advanced_subscriber::AdvancedSubscriber,
-        liveliness::LivelinessToken,
-        publisher::Publisher,
-        querier::Querier,
-        queryable::Queryable,
-        session::{Handle, Session},
-        subscriber::Subscriber,
+        advanced_publisher::AdvancedPublisher, advanced_subscriber::AdvancedSubscriber, handle::Handle,
+        liveliness::LivelinessToken, publisher::Publisher, querier::Querier, queryable::Queryable,
+        session::Session, subscriber::Subscriber,
     },
 };
 use core::sync::atomic::AtomicBool;

@@ -4,7 +4,7 @@
 //! A [`Bell`] hangs at a queue, or at a state that is waited for. It rings when it is armed, which it is while
 //! somebody waits, so a consumer that is busy costs its producer one look at a flag.
 
-use crate::{errors, loops::calling};
+use crate::{errors, loops::ending};
 use core::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
@@ -63,7 +63,7 @@ impl Shared {
                 for of in loops.iter().filter_map(Weak::upgrade) {
                     // It fails when the loop is closed. Nobody waits in it any more, and since it stays
                     // marked as told nobody tells it again.
-                    let _ = calling::call(&of.wake, &PyTuple::empty(py));
+                    let _ = ending::call(&of.wake, &PyTuple::empty(py));
                 }
             }
         });

@@ -2,7 +2,8 @@
 
 use crate::{
     errors,
-    zenoh::{enums, handlers::Item, sample::PyEntityGlobalId},
+    loops::item::Item,
+    zenoh::{enums, global_id::PyEntityGlobalId},
 };
 use core::time::Duration;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDelta};

@@ -2,11 +2,12 @@
 
 use crate::zenoh::{
     advanced::{CacheConfig, MissDetectionConfig},
+    bodies::{del_body, locality, put_body, qos},
     declared::Declared,
     encoding, enums,
+    global_id::PyEntityGlobalId,
     keyexpr::{self, PyKeyExpr},
-    sample::PyEntityGlobalId,
-    session::{Session, del_body, locality, put_body, qos},
+    session::Session,
     stamps,
 };
 use pyo3::{prelude::*, types::PyDict};

@@ -5,12 +5,15 @@ use crate::{
     loops::calling::Life,
     zenoh::{
         advanced::{HistoryConfig, RecoveryConfig},
+        bodies::locality,
         enums,
+        global_id::PyEntityGlobalId,
+        handle::Handle,
         handlers::HandlerArg,
         keyexpr::{self, PyKeyExpr},
-        sample::PyEntityGlobalId,
-        session::{Handle, Session, locality},
-        subscriber::{Source, Subscriber},
+        receiver::Source,
+        session::Session,
+        subscriber::Subscriber,
     },
 };
 use pyo3::{prelude::*, types::PyDict};

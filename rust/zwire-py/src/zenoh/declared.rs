@@ -2,7 +2,8 @@
 
 use crate::{
     errors,
-    zenoh::{handlers::seconds, sample::PyEntityGlobalId, session::Handle},
+    loops::timeout::seconds,
+    zenoh::{global_id::PyEntityGlobalId, handle::Handle},
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;

@@ -1,12 +1,12 @@
 //! The enumerations. Python sees members of `enum.Enum` classes (`zwire.zenoh`), which iterate, pickle and
 //! can be dictionary keys; the types here carry them across.
 
-use crate::{errors, loops::once::Once, zenoh::stamps::Point};
+use crate::{errors, loops::once::Once};
 use pyo3::{Borrowed, prelude::*, types::PyType};
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability, SetIntersectionLevel, WhatAmI,
     session::{Locality, SampleKind},
-    wire::{Consolidation, QueryTarget},
+    wire::{Consolidation, QueryTarget, TsRecord, TsStack},
 };
 
 /// Where the Python classes are written.
@@ -169,5 +169,42 @@ impl PyQueryConsolidation {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyConsolidationMode,)) {
         (slf.get_type(), (slf.get().mode(),))
+    }
+}
+
+/// A role as people write it at the start of a sentence.
+pub(crate) const fn title(role: WhatAmI) -> &'static str {
+    match role {
+        WhatAmI::Router => "Router",
+        WhatAmI::Peer => "Peer",
+        WhatAmI::Client => "Client",
+    }
+}
+
+/// Where a stamp was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    Send,
+    Route,
+    Receive,
+}
+
+impl Point {
+    /// Flag of the point on the wire.
+    pub(crate) const fn flag(self) -> u8 {
+        match self {
+            Self::Send => TsStack::SEND,
+            Self::Route => TsStack::ROUTE,
+            Self::Receive => TsStack::RECEIVE,
+        }
+    }
+
+    /// Point of a record.
+    pub(crate) const fn of(record: &TsRecord) -> Self {
+        match record.flags & !TsRecord::USER {
+            TsStack::SEND => Self::Send,
+            TsStack::ROUTE => Self::Route,
+            _ => Self::Receive,
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::{
     errors,
-    loops::calling::Life,
+    loops::{calling::Life, item::Item},
     zenoh::{
         enums::PySampleKind,
-        handlers::{HandlerArg, Item},
+        handle::Handle,
+        handlers::HandlerArg,
         info::{Link, Transport},
-        session::Handle,
-        subscriber::Source,
+        receiver::Source,
     },
 };
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -6,11 +6,13 @@ use crate::{
     loops::{
         calling::{self, Called, Life},
         interrupt::Interrupt,
+        item::Item,
+        timeout::{seconds, seconds_of},
         waking::Ready,
     },
     zenoh::{
+        handle::{Handle, SessionRef},
         open_query::{Handed, Turn},
-        session::{Handle, SessionRef},
     },
 };
 use core::time::Duration;
@@ -22,23 +24,9 @@ use pyo3::{
 };
 use std::sync::{Arc, OnceLock, Weak};
 use zwire_engine::{
-    Full, Handler as EngineHandler, Queue, RecvError, Replies, deferred::Waker, queue::Weigh, runtime::Birth,
+    Full, Handler as EngineHandler, Queue, RecvError, Replies, deferred::Waker, runtime::Birth,
 };
 use zwire_proto::zenoh::session::GetEnd;
-
-/// Something that a queue of the engine holds and Python wants.
-pub(crate) trait Item: Weigh + Send + 'static {
-    /// Whether a program has to answer it.
-    const IS_ANSWERED: bool = false;
-
-    /// The Python object.
-    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
-
-    /// Notes that this thread hands it to a program, if it has to be answered.
-    fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
-        None
-    }
-}
 
 /// A channel with the default capacity.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
@@ -494,16 +482,6 @@ impl Handler {
             Err(error) => Err(self.error(py, error, None)),
         }
     }
-}
-
-/// Seconds of the user as a duration; negative and NaN are no durations.
-pub(crate) fn seconds(value: Option<f64>) -> PyResult<Option<Duration>> {
-    seconds_of("timeout", value)
-}
-
-fn seconds_of(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
-    let problem = |s: f64| PyValueError::new_err(format!("{name} must be seconds >= 0, not {s}"));
-    value.map(|s| Duration::try_from_secs_f64(s).map_err(|_| problem(s))).transpose()
 }
 
 #[pymethods]

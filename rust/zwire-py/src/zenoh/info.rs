@@ -1,9 +1,9 @@
 //! `SessionInfo`, `Transport` and `Link`: who is connected, and how.
 
 use crate::zenoh::{
-    enums::{PyReliability, PyWhatAmI},
+    enums::{PyReliability, PyWhatAmI, title},
     events::{LinkEventsListener, TransportEventsListener},
-    session::Handle,
+    handle::Handle,
     zid::PyZenohId,
 };
 use pyo3::prelude::*;
@@ -74,15 +74,6 @@ impl SessionInfo {
         history: Option<bool>,
     ) -> PyResult<LinkEventsListener> {
         LinkEventsListener::new(py, &self.0, handler, history)
-    }
-}
-
-/// A role as people write it at the start of a sentence.
-pub(crate) const fn title(role: WhatAmI) -> &'static str {
-    match role {
-        WhatAmI::Router => "Router",
-        WhatAmI::Peer => "Peer",
-        WhatAmI::Client => "Client",
     }
 }
 

@@ -1,12 +1,15 @@
 //! `Liveliness` and `LivelinessToken`: what is alive.
 
-use crate::zenoh::{
-    declared::Declared,
-    handlers::{HandlerArg, seconds},
-    keyexpr,
-    reply::{self, CancellationToken},
-    session::Handle,
-    subscriber::Subscriber,
+use crate::{
+    loops::timeout::seconds,
+    zenoh::{
+        declared::Declared,
+        handle::Handle,
+        handlers::HandlerArg,
+        keyexpr,
+        reply::{self, CancellationToken},
+        subscriber::Subscriber,
+    },
 };
 use pyo3::{prelude::*, types::PyDict};
 

@@ -2,16 +2,17 @@
 
 use crate::{
     errors,
-    loops::calling::Life,
+    loops::{calling::Life, item::Item},
     zenoh::{
+        bodies::{del_body, put_body},
         declared::Declared,
         encoding, enums,
-        handlers::{HandlerArg, Item},
+        global_id::PyEntityGlobalId,
+        handle::Handle,
+        handlers::HandlerArg,
         keyexpr::PyKeyExpr,
-        sample::PyEntityGlobalId,
-        session::{Handle, del_body, put_body},
+        receiver::Source,
         stamps,
-        subscriber::Source,
     },
 };
 use pyo3::{prelude::*, types::PyDict};

@@ -4,8 +4,9 @@ use crate::{
     arrow::{Binaries, import, wrong_type},
     errors,
     zenoh::{
+        handle::Handle,
         put_stamps::{COLUMNS, Stamps},
-        session::{Handle, Session},
+        session::Session,
     },
 };
 use arrow_array::{Array, BooleanArray, Int8Array, LargeStringArray, RecordBatch, StringArray, UInt8Array};
@@ -220,7 +221,7 @@ pub(crate) fn put_batch(
     let batch = import(batch)?;
     let fixed_key = key_expr.map(crate::zenoh::keyexpr::extract).transpose()?;
     let default = Qos::new(Priority::Data, CongestionControl::Block, false);
-    let defaults = crate::zenoh::session::qos(default, congestion_control, priority, express);
+    let defaults = crate::zenoh::bodies::qos(default, congestion_control, priority, express);
     let rows = rows(batch, fixed_key, defaults, session.0.0.engine.zid())?;
     publish(py, &session.0, rows)
 }

@@ -1,15 +1,15 @@
 //! `Querier`: gets on one key expression.
 
 use crate::zenoh::{
+    bodies::{parameters, query_body, reply_key},
     declared::Declared,
     enums,
+    global_id::PyEntityGlobalId,
+    handle::Handle,
     handlers::HandlerArg,
     keyexpr::PyKeyExpr,
     publisher::{MatchingListener, MatchingStatus, matching_status},
-    reply,
-    sample::{self, PyEntityGlobalId},
-    session::{Handle, parameters, query_body, reply_key},
-    stamps, zbytes,
+    reply, sample, stamps, zbytes,
 };
 use pyo3::{prelude::*, types::PyDict};
 use zwire_proto::zenoh::{

@@ -2,19 +2,21 @@
 
 use crate::{
     errors,
-    loops::calling::Life,
+    loops::{calling::Life, item::Item},
     zenoh::{
+        bodies::{del_body, put_body, reply_key},
         declared::Declared,
         encoding, enums,
-        handlers::{HandlerArg, Item},
+        global_id::PyEntityGlobalId,
+        handle::Handle,
+        handlers::HandlerArg,
         keyexpr::{self, PyKeyExpr},
         open_query::{End, Handed, OpenQuery},
         parameters::PyParameters,
-        sample::{PyEntityGlobalId, PySourceInfo},
+        receiver::Source,
+        sample::PySourceInfo,
         selector::PySelector,
-        session::{Handle, del_body, put_body, reply_key},
         stamps::{self, PyTimestampStack},
-        subscriber::Source,
         zbytes::{self, PyZBytes},
     },
 };

@@ -2,12 +2,13 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, interrupt::Interrupt},
+    loops::{calling::Life, interrupt::Interrupt, item::Item},
     zenoh::{
         encoding::PyEncoding,
-        handlers::{Handler, HandlerArg, Item},
-        sample::{PyEntityGlobalId, PySample},
-        session::Handle,
+        global_id::PyEntityGlobalId,
+        handle::Handle,
+        handlers::{Handler, HandlerArg},
+        sample::PySample,
         stamps::{self, PyTimestampStack},
         zbytes::PyZBytes,
     },
@@ -136,7 +137,7 @@ impl Item for Proto {
 
 /// A get that was started with a token.
 struct Running {
-    session: Weak<crate::zenoh::session::SessionRef>,
+    session: Weak<crate::zenoh::handle::SessionRef>,
     get: GetId,
     replies: Replies,
     /// Of its callback, if it has one.

@@ -5,11 +5,11 @@ use crate::{
     zenoh::{
         encoding::PyEncoding,
         enums::{PyCongestionControl, PyPriority, PyReliability, PySampleKind},
+        global_id::PyEntityGlobalId,
         keyexpr::PyKeyExpr,
         stamps::{self, PyTimestampStack},
         timestamp::{self, PyTimestamp},
         zbytes::PyZBytes,
-        zid::PyZenohId,
     },
 };
 use bytes::Bytes;
@@ -17,52 +17,10 @@ use core::hash::{Hash, Hasher};
 use pyo3::{prelude::*, types::PyType};
 use std::collections::hash_map::DefaultHasher;
 use zwire_proto::zenoh::{
-    Priority, Qos, ZenohId,
+    Priority, Qos,
     session::{Sample, Stamps},
     wire::{SourceInfo, TsStack},
 };
-
-/// The id of a session, publisher, subscriber, queryable or querier.
-#[pyclass(name = "EntityGlobalId", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct PyEntityGlobalId {
-    zid: ZenohId,
-    eid: u32,
-}
-
-impl PyEntityGlobalId {
-    pub(crate) const fn of(zid: ZenohId, eid: u32) -> Self {
-        Self { zid, eid }
-    }
-}
-
-#[pymethods]
-impl PyEntityGlobalId {
-    #[new]
-    fn new(zid: &PyZenohId, eid: u32) -> Self {
-        Self { zid: zid.0, eid }
-    }
-
-    /// The id of the node.
-    #[getter]
-    fn zid(&self) -> PyZenohId {
-        PyZenohId(self.zid)
-    }
-
-    /// The number within the node.
-    #[getter]
-    fn eid(&self) -> u32 {
-        self.eid
-    }
-
-    fn __repr__(&self) -> String {
-        format!("EntityGlobalId(zid={}, eid={})", self.zid, self.eid)
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyZenohId, u32)) {
-        (slf.get_type(), (slf.get().zid(), slf.get().eid))
-    }
-}
 
 /// Who made a sample, and its own number there.
 #[pyclass(name = "SourceInfo", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]

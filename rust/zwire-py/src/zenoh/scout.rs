@@ -2,13 +2,12 @@
 
 use crate::{
     errors,
-    loops::calling::Life,
+    loops::{calling::Life, item::Item},
     zenoh::{
-        enums::PyWhatAmI,
-        handlers::{HandlerArg, Item},
-        info::title,
+        enums::{PyWhatAmI, title},
+        handlers::HandlerArg,
         matcher::PyWhatAmIMatcher,
-        subscriber::Source,
+        receiver::Source,
         zid::PyZenohId,
     },
 };

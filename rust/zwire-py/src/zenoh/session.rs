@@ -2,124 +2,38 @@
 
 use crate::{
     errors,
-    loops::{calling::Group, interrupt::Interrupt},
+    loops::{interrupt::Interrupt, timeout::seconds},
     zenoh::{
+        bodies::{del_body, locality, put_body, qos, query_body},
         encoding, enums,
-        handlers::{HandlerArg, seconds},
+        global_id::PyEntityGlobalId,
+        handle::{Handle, SessionRef},
+        handlers::HandlerArg,
         info::SessionInfo,
         keyexpr::{self, PyKeyExpr},
         liveliness::Liveliness,
         publisher::Publisher,
         querier::Querier,
         queryable::Queryable,
-        reply,
-        sample::{self, PyEntityGlobalId},
-        selector, stamps,
+        reply, sample, selector, stamps,
         subscriber::Subscriber,
-        timestamp::{self, PyTimestamp},
+        timestamp::PyTimestamp,
         zbytes,
         zid::PyZenohId,
     },
 };
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Weak},
-};
-use zwire_engine::{AtOnce, Error, LINGER, Session as Engine, clock};
-use zwire_proto::{
-    Text,
-    zenoh::{
-        Encoding, KeyExpr, Qos, Reliability,
-        session::{
-            Barrier, EntityId, Get, Locality, Publication, PublisherOptions, QuerierOptions,
-            QueryableOptions, SubscriberOptions,
-        },
-        wire::{Consolidation, Del, PushBody, Put, QueryBody, QueryTarget},
+use std::sync::{Arc, Weak};
+use zwire_engine::{Error, LINGER, Session as Engine, clock};
+use zwire_proto::zenoh::{
+    Encoding, Qos, Reliability,
+    session::{
+        Barrier, EntityId, Get, Publication, PublisherOptions, QuerierOptions, QueryableOptions,
+        SubscriberOptions,
     },
+    wire::{Consolidation, QueryTarget},
 };
-
-/// What every handle of a session holds.
-#[derive(Clone)]
-pub(crate) struct Handle(pub(crate) Arc<SessionRef>);
-
-/// The engine's session and what the binding remembers beside it.
-pub(crate) struct SessionRef {
-    pub(crate) engine: Engine,
-    /// Ids of declared key expressions, for `undeclare`.
-    keys: Mutex<HashMap<KeyExpr, EntityId>>,
-    pub(crate) callbacks: Arc<Group>,
-    /// Who makes the stamps of messages instead of the clock.
-    pub(crate) stamper: Option<Arc<stamps::Callback>>,
-}
-
-impl Drop for SessionRef {
-    /// What is queued gets its time, and the other threads of the program the interpreter meanwhile.
-    fn drop(&mut self) {
-        // Of another process, closed already, or without an interpreter: the engine does what is left.
-        let _ = Python::try_attach(|py| py.detach(|| self.engine.close()));
-    }
-}
-
-impl Handle {
-    /// Runs a command that may wait, without the interpreter.
-    pub(crate) fn run<R: Send>(
-        &self,
-        py: Python<'_>,
-        f: impl FnOnce(&Engine, &mut dyn FnMut() -> bool) -> Result<R, Error> + Send,
-    ) -> PyResult<R> {
-        let mut interrupt = Interrupt::default();
-        let result = py.detach(|| f(&self.0.engine, &mut || interrupt.check()));
-        match result {
-            Ok(value) => Ok(value),
-            Err(Error::Interrupted) => {
-                interrupt.raise()?;
-                Err(errors::engine(py, &Error::Interrupted))
-            }
-            Err(error) => Err(errors::engine(py, &error)),
-        }
-    }
-
-    /// Publishes. `at_once` is what mostly does it, with the interpreter, which is let go only where something
-    /// has to be written, told or waited for: letting it go and taking it again costs more than the rest.
-    pub(crate) fn publish<P: Send>(
-        &self,
-        py: Python<'_>,
-        at_once: impl FnOnce(&Engine) -> Result<AtOnce<P>, Error>,
-        otherwise: impl FnOnce(&Engine, P, &mut dyn FnMut() -> bool) -> Result<(), Error> + Send,
-    ) -> PyResult<()> {
-        match at_once(&self.0.engine) {
-            Ok(AtOnce::Done) => Ok(()),
-            Ok(AtOnce::Begun(begun)) => self.run(py, |engine, interrupted| engine.finish(begun, interrupted)),
-            Ok(AtOnce::Refused(publication)) => {
-                self.run(py, |engine, interrupted| otherwise(engine, publication, interrupted))
-            }
-            Err(error) => Err(errors::engine(py, &error)),
-        }
-    }
-
-    /// Publishes what is not of a publisher.
-    fn put_once(&self, py: Python<'_>, publication: Publication) -> PyResult<()> {
-        self.publish(
-            py,
-            |engine| engine.put_at_once(publication),
-            |engine, publication, interrupted| engine.put(publication, interrupted).map(drop),
-        )
-    }
-
-    /// Fails in a forked child, also for what only looks; a closed session may still be looked at.
-    pub(crate) fn look(&self, py: Python<'_>) -> PyResult<&Engine> {
-        let engine = &self.0.engine;
-        engine.birth().check().map_err(|error| errors::engine(py, &error))?;
-        Ok(engine)
-    }
-
-    /// The id of an entity of this session.
-    pub(crate) fn global_id(&self, id: EntityId) -> PyEntityGlobalId {
-        PyEntityGlobalId::of(self.0.engine.zid(), id.0)
-    }
-}
 
 /// Sessions that the exit of the interpreter has to close.
 static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
@@ -127,7 +41,7 @@ static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
 /// Closes what the program has left open, sessions and nodes, each within the engine's bound.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
-    crate::loops::calling::exit_begins();
+    crate::loops::ending::exit_begins();
     zwire_engine::log::leave();
     crate::zre::node::stop_all(py);
     let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
@@ -182,56 +96,6 @@ pub(crate) fn open(
 /// An open session. A context manager; it closes when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Session(pub(crate) Handle);
-
-/// QoS from its optional parts.
-pub(crate) fn qos(
-    default: Qos,
-    congestion: Option<enums::PyCongestionControl>,
-    priority: Option<enums::PyPriority>,
-    express: Option<bool>,
-) -> Qos {
-    Qos::new(
-        priority.map_or(default.priority(), |p| p.0),
-        congestion.map_or(default.congestion(), |c| c.0),
-        express.unwrap_or(default.express()),
-    )
-}
-
-/// The body of a put. Without an encoding of its own it has the `default` one.
-pub(crate) fn put_body(
-    payload: &Bound<'_, PyAny>,
-    encoding: Option<&Bound<'_, PyAny>>,
-    default: Encoding,
-    attachment: Option<&Bound<'_, PyAny>>,
-    timestamp: Option<&Bound<'_, PyAny>>,
-    source_info: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PushBody> {
-    Ok(PushBody::Put(Put {
-        timestamp: timestamp::extract_option(timestamp)?,
-        encoding: encoding::extract_option(encoding)?.unwrap_or(default),
-        source_info: sample::source_info(source_info)?.map(Box::new),
-        attachment: zbytes::extract_option(attachment)?,
-        ..Put::new(zbytes::extract(payload)?)
-    }))
-}
-
-/// The body of a delete.
-pub(crate) fn del_body(
-    attachment: Option<&Bound<'_, PyAny>>,
-    timestamp: Option<&Bound<'_, PyAny>>,
-    source_info: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PushBody> {
-    Ok(PushBody::Del(Del {
-        timestamp: timestamp::extract_option(timestamp)?,
-        source_info: sample::source_info(source_info)?.map(Box::new),
-        attachment: zbytes::extract_option(attachment)?,
-        ..Del::default()
-    }))
-}
-
-pub(crate) fn locality(value: Option<enums::PyLocality>) -> Locality {
-    value.map_or(Locality::Any, |l| l.0)
-}
 
 #[pymethods]
 impl Session {
@@ -619,34 +483,4 @@ impl Session {
     fn liveliness(&self) -> Liveliness {
         Liveliness(self.0.clone())
     }
-}
-
-/// The value that goes with a query.
-pub(crate) fn query_body(
-    payload: Option<&Bound<'_, PyAny>>,
-    encoding: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Option<QueryBody>> {
-    let payload = payload.filter(|p| !p.is_none());
-    let encoding = encoding.filter(|e| !e.is_none());
-    if payload.is_none() && encoding.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(QueryBody {
-        encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
-        shm: false,
-        payload: payload.map(zbytes::extract).transpose()?.unwrap_or_default(),
-    }))
-}
-
-/// Parameters given beside a querier.
-pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
-    match given {
-        Some(given) if !given.is_none() => Ok(crate::zenoh::parameters::extract(given)?.text().clone()),
-        _ => Ok(Text::EMPTY),
-    }
-}
-
-/// Which keys of replies a query accepts.
-pub(crate) const fn reply_key(any: bool) -> enums::PyReplyKeyExpr {
-    enums::PyReplyKeyExpr(if any { enums::ReplyKey::Any } else { enums::ReplyKey::MatchingQuery })
 }

@@ -7,9 +7,8 @@
 use crate::{
     errors,
     zenoh::{
-        enums::{PyInterceptionPoint, PyWhatAmI},
-        info::title,
-        session::Handle,
+        enums::{Point, PyInterceptionPoint, PyWhatAmI, title},
+        handle::Handle,
         timestamp::PyTimestamp,
         zid::PyZenohId,
     },
@@ -27,32 +26,6 @@ use zwire_proto::zenoh::{
     session::Stamps,
     wire::{TsRecord, TsStack},
 };
-
-/// Where a stamp was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Point {
-    Send,
-    Route,
-    Receive,
-}
-
-impl Point {
-    const fn flag(self) -> u8 {
-        match self {
-            Self::Send => TsStack::SEND,
-            Self::Route => TsStack::ROUTE,
-            Self::Receive => TsStack::RECEIVE,
-        }
-    }
-
-    const fn of(record: &TsRecord) -> Self {
-        match record.flags & !TsRecord::USER {
-            TsStack::SEND => Self::Send,
-            TsStack::ROUTE => Self::Route,
-            _ => Self::Receive,
-        }
-    }
-}
 
 /// A function of the program that makes the stamps of a session.
 #[derive(Debug)]

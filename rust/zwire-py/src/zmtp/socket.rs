@@ -3,11 +3,8 @@
 use crate::{
     arrow::ArrowBatch,
     errors,
-    loops::interrupt::Interrupt,
-    zenoh::{
-        handlers::seconds,
-        zbytes::{self, PyZBytes},
-    },
+    loops::{interrupt::Interrupt, timeout::seconds},
+    zenoh::zbytes::{self, PyZBytes},
     zmtp::{arrow, options},
 };
 use bytes::Bytes;

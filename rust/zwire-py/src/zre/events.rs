@@ -1,6 +1,6 @@
 //! Events of a node: one class for each, with what all have in a base class.
 
-use crate::zenoh::handlers::Item;
+use crate::loops::item::Item;
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict, PyList},

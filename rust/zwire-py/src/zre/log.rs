@@ -2,7 +2,8 @@
 
 use crate::{
     errors,
-    zenoh::handlers::{Handler, Item, seconds},
+    loops::{item::Item, timeout::seconds},
+    zenoh::handlers::Handler,
     zre::settings,
 };
 use core::time::Duration;

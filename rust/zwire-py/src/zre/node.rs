@@ -7,8 +7,9 @@ use crate::{
         calling::{self, Called},
         interrupt::Interrupt,
         once::Once,
+        timeout::seconds,
     },
-    zenoh::handlers::{Handler, check_sync, seconds},
+    zenoh::handlers::{Handler, check_sync},
     zre::settings,
 };
 use bytes::Bytes;
