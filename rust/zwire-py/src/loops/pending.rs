@@ -8,9 +8,7 @@ use crate::{
         waking::{Door, Flag, Ready, Wakeups},
     },
     zenoh::{
-        advanced_publisher::AdvancedPublisher, advanced_subscriber::AdvancedSubscriber, handle::Handle,
-        liveliness::LivelinessToken, publisher::Publisher, querier::Querier, queryable::Queryable,
-        session::Session, subscriber::Subscriber,
+        handle::Handle, liveliness::LivelinessToken, receiver::Receiver, sender::Sender, session::Session,
     },
 };
 use core::sync::atomic::AtomicBool;
@@ -74,12 +72,8 @@ impl Pending {
 fn session(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Handle> {
     let declared = if let Ok(session) = of.cast::<Session>() {
         return Ok(session.get().0.clone());
-    } else if let Ok(subscriber) = of.cast::<Subscriber>() {
-        &subscriber.get().declared
-    } else if let Ok(subscriber) = of.cast::<AdvancedSubscriber>() {
-        &subscriber.get().subscriber.declared
-    } else if let Ok(queryable) = of.cast::<Queryable>() {
-        &queryable.get().declared
+    } else if let Ok(receiver) = of.cast::<Receiver>() {
+        &receiver.get().declared
     } else {
         &of.cast::<LivelinessToken>()?.get().declared
     };
@@ -107,13 +101,7 @@ impl Pending {
     /// Until so many match a publisher or querier.
     #[staticmethod]
     fn matching(py: Python<'_>, of: &Bound<'_, PyAny>, n: usize) -> PyResult<Self> {
-        let declared = if let Ok(publisher) = of.cast::<Publisher>() {
-            &publisher.get().declared
-        } else if let Ok(publisher) = of.cast::<AdvancedPublisher>() {
-            &publisher.get().declared
-        } else {
-            &of.cast::<Querier>()?.get().declared
-        };
+        let declared = &of.cast::<Sender>()?.get().declared;
         declared.check(py)?;
         let id = declared.id;
         let wait = declared.session.run(py, |engine, _| engine.begin_matching(id, n))?;

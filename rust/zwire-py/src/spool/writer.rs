@@ -21,7 +21,7 @@ const MAX_SECONDS: f64 = 1e6;
 /// Source of rows.
 #[derive(FromPyObject)]
 enum Feed<'py> {
-    Subscriber(PyRef<'py, Subscriber>),
+    Subscriber(Bound<'py, Subscriber>),
     Node(PyRef<'py, Node>),
     Log(PyRef<'py, LogCollector>),
 }
@@ -74,8 +74,8 @@ impl SpoolWriter {
         self.check(py)?;
         let fed = match feed {
             Feed::Subscriber(subscriber) => {
-                let (key, queue) = subscriber.source();
-                self.0.record_samples(key, queue, subscriber.origins())
+                let (key, queue) = Subscriber::source(&subscriber);
+                self.0.record_samples(key, queue, Subscriber::origins(&subscriber))
             }
             Feed::Node(node) => self.0.record_events(node.queue(py)?),
             Feed::Log(log) => self.0.record_log(log.queue()),
@@ -95,7 +95,7 @@ impl SpoolWriter {
         handler: &Bound<'_, PyAny>,
         history: bool,
         max_age: Option<f64>,
-    ) -> PyResult<Subscriber> {
+    ) -> PyResult<Py<Subscriber>> {
         self.check(py)?;
         let session = session.get().0.clone();
         let key = keyexpr::extract(key_expr)?;

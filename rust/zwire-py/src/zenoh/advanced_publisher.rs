@@ -4,22 +4,19 @@ use crate::zenoh::{
     advanced::{CacheConfig, MissDetectionConfig},
     bodies::{del_body, locality, put_body, qos},
     declared::Declared,
-    encoding, enums,
-    global_id::PyEntityGlobalId,
-    keyexpr::{self, PyKeyExpr},
+    encoding, enums, keyexpr,
+    sender::Sender,
     session::Session,
     stamps,
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use zwire_engine::AdvancedPublisherOptions;
-use zwire_proto::zenoh::{Encoding, KeyExpr, Qos, Reliability, session::PublisherOptions, wire::PushBody};
+use zwire_proto::zenoh::{Encoding, Qos, Reliability, session::PublisherOptions, wire::PushBody};
 
 /// A publisher that numbers and keeps what it publishes. A context manager; it undeclares itself when it is
 /// dropped.
-#[pyclass(module = "zwire.zenoh.ext", frozen, weakref)]
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, extends = Sender)]
 pub(crate) struct AdvancedPublisher {
-    pub(crate) declared: Declared,
-    key: KeyExpr,
     /// Of values that come without one.
     encoding: Encoding,
     options: PublisherOptions,
@@ -50,7 +47,7 @@ pub(crate) fn declare_advanced_publisher(
     cache: Option<&Bound<'_, CacheConfig>>,
     sample_miss_detection: Option<&Bound<'_, MissDetectionConfig>>,
     publisher_detection: Option<bool>,
-) -> PyResult<AdvancedPublisher> {
+) -> PyResult<Py<AdvancedPublisher>> {
     let handle = session.get().0.clone();
     let key = keyexpr::extract(key_expr)?;
     let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
@@ -70,55 +67,30 @@ pub(crate) fn declare_advanced_publisher(
     let (declared, with) = (key.clone(), options.clone());
     let id = handle.run(py, move |engine, _| engine.declare_advanced_publisher(declared, with, advanced))?;
     let declared = Declared::new(handle, id, "advanced publisher");
-    Ok(AdvancedPublisher { declared, key, encoding, options })
+    Py::new(py, (AdvancedPublisher { encoding, options }, Sender { declared, key }))
 }
 
 impl AdvancedPublisher {
     fn publish(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         body: PushBody,
         instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let stamps = stamps::wanted(py, &self.declared.session, instrumentation)?;
-        let (id, qos) = (self.declared.id, self.options.qos);
+        let declared = &slf.as_super().get().declared;
+        let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
+        let (id, qos) = (declared.id, slf.get().options.qos);
         let publish = |engine: &zwire_engine::Session, interrupted: &mut dyn FnMut() -> bool| {
             engine.publish_advanced(id, qos, body, stamps, interrupted).map(|_| ())
         };
-        let result = self.declared.session.run(py, publish);
+        let result = declared.session.run(py, publish);
         // The engine knows numbers; this knows what was undeclared.
-        result.or_else(|error| self.declared.check(py).and(Err(error)))
+        result.or_else(|error| declared.check(py).and(Err(error)))
     }
 }
 
 #[pymethods]
 impl AdvancedPublisher {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.declared.exit(py)
-    }
-
-    /// Its id.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.declared.global_id()
-    }
-
-    /// Where it publishes.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.key.clone())
-    }
-
     /// The encoding of its values.
     #[getter]
     fn encoding(&self) -> encoding::PyEncoding {
@@ -142,7 +114,7 @@ impl AdvancedPublisher {
         payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None
     ))]
     fn put(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         payload: &Bound<'_, PyAny>,
         encoding: Option<&Bound<'_, PyAny>>,
@@ -150,32 +122,20 @@ impl AdvancedPublisher {
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let default = self.encoding.clone();
+        let default = slf.get().encoding.clone();
         let body = put_body(payload, encoding, default, attachment, timestamp, None)?;
-        self.publish(py, body, timestamp_instrumentation)
+        Self::publish(slf, py, body, timestamp_instrumentation)
     }
 
     /// Publishes a deletion.
     #[pyo3(signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None))]
     fn delete(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         attachment: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.publish(py, del_body(attachment, timestamp, None)?, timestamp_instrumentation)
-    }
-
-    /// Waits until at least `n` subscribers are known. With a timeout in seconds, `TimedOut` when it is
-    /// over.
-    #[pyo3(signature = (n=1, timeout=None))]
-    fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
-        self.declared.wait_matching(py, n, timeout)
-    }
-
-    /// Ends the publisher and its cache. A second time is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.declared.undeclare(py)
+        Self::publish(slf, py, del_body(attachment, timestamp, None)?, timestamp_instrumentation)
     }
 }

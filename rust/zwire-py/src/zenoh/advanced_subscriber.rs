@@ -2,41 +2,33 @@
 
 use crate::{
     errors,
-    loops::calling::Life,
     zenoh::{
         advanced::{HistoryConfig, RecoveryConfig},
         bodies::locality,
         enums,
-        global_id::PyEntityGlobalId,
         handle::Handle,
         handlers::HandlerArg,
-        keyexpr::{self, PyKeyExpr},
-        receiver::Source,
+        keyexpr,
+        listener::Listener,
+        receiver::Receiver,
         session::Session,
-        subscriber::Subscriber,
+        subscriber::{Subscriber, recv_batch},
     },
 };
-use pyo3::{prelude::*, types::PyDict};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use pyo3::prelude::*;
+use std::sync::Arc;
 use zwire_engine::{AdvancedSubscriberOptions, Queue};
 use zwire_proto::zenoh::{
-    KeyExpr,
-    advanced::{Miss, keys},
-    session::EntityId,
+    advanced::keys,
+    session::{EntityId, Sample},
 };
 
 /// A subscriber that orders what it gets, asks for what is missing, and says what is lost. A context manager,
 /// and an iterator over its samples unless it has a callback. It undeclares itself when it is dropped, unless
 /// it has a callback.
-#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic)]
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Receiver)]
 pub(crate) struct AdvancedSubscriber {
-    session: Handle,
-    id: EntityId,
-    key: KeyExpr,
-    pub(crate) subscriber: Subscriber,
+    queue: Arc<Queue<Sample>>,
 }
 
 /// Declares an advanced subscriber.
@@ -58,7 +50,7 @@ pub(crate) fn declare_advanced_subscriber(
     history: Option<&Bound<'_, HistoryConfig>>,
     recovery: Option<&Bound<'_, RecoveryConfig>>,
     subscriber_detection: Option<bool>,
-) -> PyResult<AdvancedSubscriber> {
+) -> PyResult<Py<AdvancedSubscriber>> {
     let session = session.get().0.clone();
     let key = keyexpr::extract(key_expr)?;
     let handler = HandlerArg::parse(py, handler)?;
@@ -71,130 +63,71 @@ pub(crate) fn declare_advanced_subscriber(
     let (declared, engine_handler) = (key.clone(), handler.engine());
     let (id, queue) = session
         .run(py, move |engine, _| engine.declare_advanced_subscriber(declared, options, engine_handler))?;
-    let subscriber = Subscriber::new(py, session.clone(), id, key.clone(), queue, handler)?;
-    Ok(AdvancedSubscriber { session, id, key, subscriber })
+    let base = Receiver::new(py, (session, id, "subscriber"), key, queue.clone(), handler)?;
+    Py::new(py, (AdvancedSubscriber { queue }, base))
 }
 
 #[pymethods]
 impl AdvancedSubscriber {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.subscriber.exit(py)
-    }
-
-    /// Its id.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.subscriber.id()
-    }
-
-    /// What it subscribes to.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        self.subscriber.key_expr()
-    }
-
-    /// The channel, or what was given with the callback.
-    #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-        self.subscriber.handler(py)
-    }
-
-    /// How many samples were dropped because the handler was full.
-    #[getter]
-    fn dropped(&self) -> u64 {
-        self.subscriber.dropped()
-    }
-
     /// Listens to what is missed: reported when nobody has it any more, each publication once.
     ///
     /// Only publishers with `sample_miss_detection` let that be seen.
     #[pyo3(signature = (handler=None))]
     fn sample_miss_listener(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<SampleMissListener> {
-        self.subscriber.check(py)?;
-        SampleMissListener::new(py, &self.session, self.id, handler)
+    ) -> PyResult<Py<SampleMissListener>> {
+        let declared = &slf.as_super().get().declared;
+        declared.check(py)?;
+        SampleMissListener::new(py, &declared.session, declared.id, handler)
     }
 
     /// Subscribes to the tokens of publishers with `publisher_detection` on its key.
     #[pyo3(signature = (handler=None, *, history=None))]
     fn detect_publishers(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         handler: Option<&Bound<'_, PyAny>>,
         history: Option<bool>,
-    ) -> PyResult<Subscriber> {
-        let key = keys::of_all_publishers(&self.key).map_err(|error| errors::key_expr(py, &error))?;
+    ) -> PyResult<Py<Subscriber>> {
+        let Receiver { declared, key, .. } = slf.as_super().get();
+        let key = keys::of_all_publishers(key).map_err(|error| errors::key_expr(py, &error))?;
         let handler = HandlerArg::parse(py, handler)?;
-        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let (token, engine_handler) = (key.clone(), handler.engine());
         let history = history.unwrap_or(false);
-        let (id, queue) = self.session.run(py, move |engine, _| {
-            engine.declare_liveliness_subscriber(declared, history, engine_handler)
-        })?;
-        Subscriber::new(py, self.session.clone(), id, key, queue, handler)
-    }
-
-    /// Waits until all neighbours know of it. With a timeout in seconds, `TimedOut` when it is over.
-    #[pyo3(signature = (timeout=None))]
-    fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        self.subscriber.wait_ready(py, timeout)
-    }
-
-    /// Ends the subscription. A second time is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.subscriber.undeclare(py)
-    }
-
-    /// The next sample, or None if there is none right now.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.subscriber.try_recv(py)
-    }
-
-    /// The next sample, waited for. With a timeout in seconds, `TimedOut` when it is over.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        self.subscriber.recv(py, timeout)
+        let (id, queue) = declared
+            .session
+            .run(py, move |engine, _| engine.declare_liveliness_subscriber(token, history, engine_handler))?;
+        Subscriber::new(py, declared.session.clone(), id, key, queue, handler)
     }
 
     /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
     #[pyo3(signature = (max_items, timeout=None))]
-    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
-        self.subscriber.recv_many(py, max_items, timeout)
+    fn recv_many(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_items: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
     }
 
     /// Up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
-    fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        self.subscriber.recv_batch(py, max_rows, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.subscriber.__iter__(py)
+    fn recv_batch(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_rows: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
     }
 }
 
 /// A listener to what an advanced subscriber misses.
-#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic)]
-pub(crate) struct SampleMissListener {
-    session: Handle,
-    id: EntityId,
-    queue: Arc<Queue<Miss>>,
-    handler: Py<PyAny>,
-    background: bool,
-    live: AtomicBool,
-}
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Listener)]
+pub(crate) struct SampleMissListener;
 
 impl SampleMissListener {
     fn new(
@@ -202,77 +135,12 @@ impl SampleMissListener {
         session: &Handle,
         id: EntityId,
         handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let handler = HandlerArg::parse(py, handler)?;
-        let engine_handler = handler.engine();
-        let queue = session.run(py, move |engine, _| engine.miss_listener(id, engine_handler))?;
-        let background = matches!(handler, HandlerArg::Callback { .. });
-        let life = Life::of(&session.0.callbacks);
-        let handler = handler.attach(py, &queue, Some(session), &life)?;
-        let live = AtomicBool::new(true);
-        Ok(Self { session: session.clone(), id, queue, handler, background, live })
-    }
-
-    fn forget(&self) {
-        self.live.store(false, Ordering::Release);
-        self.session.0.engine.forget_miss_listener(self.id, &self.queue);
-    }
-}
-
-#[pymethods]
-impl SampleMissListener {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.session.look(py)?;
-        self.forget();
-        Ok(())
-    }
-
-    /// The channel, or what was given with the callback.
-    #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-        self.handler.clone_ref(py)
-    }
-
-    /// Ends the listener. A second time is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.session.look(py)?;
-        if !self.live.load(Ordering::Acquire) {
-            return Err(errors::usage(py, "the sample miss listener is undeclared"));
-        }
-        self.forget();
-        Ok(())
-    }
-
-    /// The next miss, or None if there is none right now.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        Source::of(py, &self.handler)?.try_recv(py)
-    }
-
-    /// The next miss, waited for. With a timeout in seconds, `TimedOut` when it is over.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.recv(py, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.iter()
-    }
-}
-
-impl Drop for SampleMissListener {
-    fn drop(&mut self) {
-        if !self.background {
-            self.forget();
-        }
+    ) -> PyResult<Py<Self>> {
+        let base = Listener::new(py, session, "sample miss listener", handler, |engine, handler| {
+            let queue = engine.miss_listener(id, handler)?;
+            let known = queue.clone();
+            Ok((queue, Box::new(move |engine| engine.forget_miss_listener(id, &known))))
+        })?;
+        Py::new(py, (Self, base))
     }
 }

@@ -1,18 +1,15 @@
 //! Listeners to nodes and links that connect and disconnect.
 
 use crate::{
-    errors,
-    loops::{calling::Life, item::Item},
+    loops::item::Item,
     zenoh::{
         enums::PySampleKind,
         handle::Handle,
-        handlers::HandlerArg,
         info::{Link, Transport},
-        receiver::Source,
+        listener::Listener,
     },
 };
-use core::sync::atomic::{AtomicBool, Ordering};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use zwire_engine::connectivity::{self, Change};
 use zwire_proto::zenoh::session::SampleKind;
 
@@ -99,44 +96,11 @@ event! {
     LinkEvent, LinkEvent, link: Link, "The link."
 }
 
-/// What all listeners hold.
-struct Listener {
-    session: Handle,
-    id: u64,
-    handler: Py<PyAny>,
-    /// With a callback it stays when the object goes, as users of callbacks expect.
-    background: bool,
-    live: AtomicBool,
-}
-
-impl Listener {
-    fn end(&self, py: Python<'_>) -> PyResult<()> {
-        self.live.store(false, Ordering::Release);
-        self.session.look(py)?.forget_listener(self.id);
-        Ok(())
-    }
-
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.live.load(Ordering::Acquire) {
-            return Err(errors::usage(py, "the listener is undeclared"));
-        }
-        self.end(py)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if !self.background {
-            self.session.0.engine.forget_listener(self.id);
-        }
-    }
-}
-
 macro_rules! listener {
     ($(#[$doc:meta])* $listener:ident, $listen:ident) => {
         $(#[$doc])*
-        #[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
-        pub(crate) struct $listener(Listener);
+        #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Listener)]
+        pub(crate) struct $listener;
 
         impl $listener {
             pub(crate) fn new(
@@ -144,58 +108,13 @@ macro_rules! listener {
                 session: &Handle,
                 handler: Option<&Bound<'_, PyAny>>,
                 history: Option<bool>,
-            ) -> PyResult<Self> {
-                let handler = HandlerArg::parse(py, handler)?;
-                let (engine_handler, history) = (handler.engine(), history.unwrap_or(false));
-                let (id, queue) = session.run(py, move |engine, _| engine.$listen(history, engine_handler))?;
-                let background = matches!(handler, HandlerArg::Callback { .. });
-                let life = Life::of(&session.0.callbacks);
-                let handler = handler.attach(py, &queue, Some(session), &life)?;
-                let live = AtomicBool::new(true);
-                Ok(Self(Listener { session: session.clone(), id, handler, background, live }))
-            }
-        }
-
-        #[pymethods]
-        impl $listener {
-            const fn __enter__(slf: Py<Self>) -> Py<Self> {
-                slf
-            }
-
-            #[pyo3(signature = (*_args, **_kwargs))]
-            fn __exit__(
-                &self,
-                py: Python<'_>,
-                _args: &Bound<'_, PyAny>,
-                _kwargs: Option<&Bound<'_, PyDict>>,
-            ) -> PyResult<()> {
-                self.0.end(py)
-            }
-
-            /// The channel, or what was given with the callback.
-            #[getter]
-            fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-                self.0.handler.clone_ref(py)
-            }
-
-            /// Ends the listener. A second time is an error.
-            fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-                self.0.undeclare(py)
-            }
-
-            /// The next event, or None if there is none right now.
-            fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-                Source::of(py, &self.0.handler)?.try_recv(py)
-            }
-
-            /// The next event, waited for. With a timeout in seconds, `TimedOut` when it is over.
-            #[pyo3(signature = (timeout=None))]
-            fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-                Source::of(py, &self.0.handler)?.recv(py, timeout)
-            }
-
-            fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-                Source::of(py, &self.0.handler)?.iter()
+            ) -> PyResult<Py<Self>> {
+                let history = history.unwrap_or(false);
+                let base = Listener::new(py, session, "listener", handler, |engine, handler| {
+                    let (id, queue) = engine.$listen(history, handler)?;
+                    Ok((queue, Box::new(move |engine| engine.forget_listener(id))))
+                })?;
+                Py::new(py, (Self, base))
             }
         }
     };

@@ -61,7 +61,7 @@ impl SessionInfo {
         py: Python<'_>,
         handler: Option<&Bound<'_, PyAny>>,
         history: Option<bool>,
-    ) -> PyResult<TransportEventsListener> {
+    ) -> PyResult<Py<TransportEventsListener>> {
         TransportEventsListener::new(py, &self.0, handler, history)
     }
 
@@ -72,7 +72,7 @@ impl SessionInfo {
         py: Python<'_>,
         handler: Option<&Bound<'_, PyAny>>,
         history: Option<bool>,
-    ) -> PyResult<LinkEventsListener> {
+    ) -> PyResult<Py<LinkEventsListener>> {
         LinkEventsListener::new(py, &self.0, handler, history)
     }
 }

@@ -49,7 +49,7 @@ impl Liveliness {
         key_expr: &Bound<'_, PyAny>,
         handler: Option<&Bound<'_, PyAny>>,
         history: Option<bool>,
-    ) -> PyResult<Subscriber> {
+    ) -> PyResult<Py<Subscriber>> {
         let key = keyexpr::extract(key_expr)?;
         let handler = HandlerArg::parse(py, handler)?;
         let (declared, engine_handler) = (key.clone(), handler.engine());

@@ -4,61 +4,40 @@ use crate::zenoh::{
     bodies::{parameters, query_body, reply_key},
     declared::Declared,
     enums,
-    global_id::PyEntityGlobalId,
     handle::Handle,
     handlers::HandlerArg,
-    keyexpr::PyKeyExpr,
     publisher::{MatchingListener, MatchingStatus, matching_status},
-    reply, sample, stamps, zbytes,
+    reply, sample,
+    sender::Sender,
+    stamps, zbytes,
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use zwire_proto::zenoh::{
     KeyExpr,
     session::{EntityId, Get, QuerierOptions},
 };
 
 /// A declared querier. A context manager; it undeclares itself when it is dropped.
-#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Sender)]
 pub(crate) struct Querier {
-    pub(crate) declared: Declared,
-    key: KeyExpr,
     options: QuerierOptions,
 }
 
 impl Querier {
-    pub(crate) const fn new(session: Handle, id: EntityId, key: KeyExpr, options: QuerierOptions) -> Self {
-        Self { declared: Declared::new(session, id, "querier"), key, options }
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        options: QuerierOptions,
+    ) -> PyResult<Py<Self>> {
+        let base = Sender { declared: Declared::new(session, id, "querier"), key };
+        Py::new(py, (Self { options }, base))
     }
 }
 
 #[pymethods]
 impl Querier {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.declared.exit(py)
-    }
-
-    /// Its id.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.declared.global_id()
-    }
-
-    /// What it asks for.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.key.clone())
-    }
-
     /// Which keys of replies it accepts.
     #[getter]
     fn accept_replies(&self) -> enums::PyReplyKeyExpr {
@@ -67,8 +46,9 @@ impl Querier {
 
     /// Whether there is a queryable that it would ask.
     #[getter]
-    fn matching_status(&self, py: Python<'_>) -> PyResult<MatchingStatus> {
-        matching_status(py, &self.declared.session, self.declared.id)
+    fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {
+        let declared = &slf.as_super().get().declared;
+        matching_status(py, &declared.session, declared.id)
     }
 
     /// Asks; replies come through the handler.
@@ -78,7 +58,7 @@ impl Querier {
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         handler: Option<&Bound<'_, PyAny>>,
         parameters: Option<&Bound<'_, PyAny>>,
@@ -89,8 +69,9 @@ impl Querier {
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        self.declared.check(py)?;
-        let options = &self.options;
+        let declared = &slf.as_super().get().declared;
+        declared.check(py)?;
+        let options = &slf.get().options;
         let get = Get {
             parameters: self::parameters(parameters)?,
             target: options.target,
@@ -102,35 +83,21 @@ impl Querier {
             source_info: sample::source_info(source_info)?,
             accept_any_key: options.accept_any_key,
             destination: options.destination,
-            querier: Some(self.declared.id),
-            stamps: stamps::wanted(py, &self.declared.session, timestamp_instrumentation)?,
-            ..Get::new(self.key.clone())
+            querier: Some(declared.id),
+            stamps: stamps::wanted(py, &declared.session, timestamp_instrumentation)?,
+            ..Get::new(slf.as_super().get().key.clone())
         };
-        reply::start(py, &self.declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
-    }
-
-    /// Waits until at least `n` queryables are known. With a timeout in seconds, `TimedOut` when it is
-    /// over.
-    ///
-    /// Those of this session count one by one, those of others as far as the neighbours tell: a router
-    /// tells of each key expression once, however many are behind it.
-    #[pyo3(signature = (n=1, timeout=None))]
-    fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
-        self.declared.wait_matching(py, n, timeout)
-    }
-
-    /// Ends the querier. A second time is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.declared.undeclare(py)
+        reply::start(py, &declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
     }
 
     /// Listens to changes of the matching status.
     #[pyo3(signature = (handler=None))]
     fn declare_matching_listener(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<MatchingListener> {
-        MatchingListener::new(py, &self.declared.session, self.declared.id, handler)
+    ) -> PyResult<Py<MatchingListener>> {
+        let declared = &slf.as_super().get().declared;
+        MatchingListener::new(py, &declared.session, declared.id, handler)
     }
 }

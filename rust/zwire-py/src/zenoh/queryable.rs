@@ -2,18 +2,16 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, item::Item},
+    loops::item::Item,
     zenoh::{
         bodies::{del_body, put_body, reply_key},
-        declared::Declared,
         encoding, enums,
-        global_id::PyEntityGlobalId,
         handle::Handle,
         handlers::HandlerArg,
         keyexpr::{self, PyKeyExpr},
         open_query::{End, Handed, OpenQuery},
         parameters::PyParameters,
-        receiver::Source,
+        receiver::Receiver,
         sample::PySourceInfo,
         selector::PySelector,
         stamps::{self, PyTimestampStack},
@@ -31,14 +29,8 @@ use zwire_proto::zenoh::{
 
 /// A declared queryable. A context manager, and an iterator over its queries unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
-#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
-pub(crate) struct Queryable {
-    pub(crate) declared: Declared,
-    key: KeyExpr,
-    queue: Arc<Queue<Engine>>,
-    handler: Py<PyAny>,
-    life: Arc<Life>,
-}
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Receiver)]
+pub(crate) struct Queryable;
 
 impl Queryable {
     pub(crate) fn new(
@@ -48,86 +40,18 @@ impl Queryable {
         key: KeyExpr,
         queue: Arc<Queue<Engine>>,
         handler: HandlerArg,
-    ) -> PyResult<Self> {
-        let background = matches!(handler, HandlerArg::Callback { .. });
-        let life = Life::of(&session.0.callbacks);
-        let handler = handler.attach(py, &queue, Some(&session), &life)?;
-        let declared = Declared::new(session, id, "queryable").background(background);
-        Ok(Self { declared, key, queue, handler, life })
+    ) -> PyResult<Py<Self>> {
+        let base = Receiver::new(py, (session, id, "queryable"), key, queue, handler)?;
+        Py::new(py, (Self, base))
     }
 }
 
 #[pymethods]
 impl Queryable {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.declared.exit(py)
-    }
-
-    /// Its id.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.declared.global_id()
-    }
-
-    /// What it answers.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.key.clone())
-    }
-
-    /// The channel, or what was given with the callback.
-    #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-        self.handler.clone_ref(py)
-    }
-
-    /// How many queries were dropped because the handler was full.
-    #[getter]
-    fn dropped(&self) -> u64 {
-        self.queue.dropped()
-    }
-
     /// How often its callback has raised.
     #[getter]
-    fn errors(&self) -> u64 {
-        self.life.errors()
-    }
-
-    /// Waits until all neighbours know of it: what they ask from then on can arrive. With a timeout in
-    /// seconds, `TimedOut` when it is over.
-    #[pyo3(signature = (timeout=None))]
-    fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        self.declared.wait_ready(py, timeout)
-    }
-
-    /// Ends the queryable. A second time is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.declared.undeclare(py)
-    }
-
-    /// The next query, or None if there is none right now.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        Source::of(py, &self.handler)?.try_recv(py)
-    }
-
-    /// The next query, waited for. With a timeout in seconds, `TimedOut` when it is over.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.recv(py, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.iter()
+    fn errors(slf: &Bound<'_, Self>) -> u64 {
+        slf.as_super().get().life.errors()
     }
 }
 

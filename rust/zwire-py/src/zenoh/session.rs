@@ -384,7 +384,7 @@ impl Session {
         key_expr: &Bound<'_, PyAny>,
         handler: Option<&Bound<'_, PyAny>>,
         allowed_origin: Option<enums::PyLocality>,
-    ) -> PyResult<Subscriber> {
+    ) -> PyResult<Py<Subscriber>> {
         let key = keyexpr::extract(key_expr)?;
         let handler = HandlerArg::parse(py, handler)?;
         let options = SubscriberOptions { origin: locality(allowed_origin) };
@@ -403,7 +403,7 @@ impl Session {
         handler: Option<&Bound<'_, PyAny>>,
         complete: Option<bool>,
         allowed_origin: Option<enums::PyLocality>,
-    ) -> PyResult<Queryable> {
+    ) -> PyResult<Py<Queryable>> {
         let key = keyexpr::extract(key_expr)?;
         let handler = HandlerArg::parse(py, handler)?;
         let options =
@@ -430,7 +430,7 @@ impl Session {
         express: Option<bool>,
         reliability: Option<enums::PyReliability>,
         allowed_destination: Option<enums::PyLocality>,
-    ) -> PyResult<Publisher> {
+    ) -> PyResult<Py<Publisher>> {
         let key = keyexpr::extract(key_expr)?;
         let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
         let options = PublisherOptions {
@@ -440,7 +440,7 @@ impl Session {
         };
         let (declared, with) = (key.clone(), options.clone());
         let id = self.0.run(py, move |engine, _| engine.declare_publisher(declared, with))?;
-        Ok(Publisher::new(self.0.clone(), id, key, encoding, options))
+        Publisher::new(py, self.0.clone(), id, key, encoding, options)
     }
 
     /// Prepares for queries on a key expression.
@@ -461,7 +461,7 @@ impl Session {
         priority: Option<enums::PyPriority>,
         express: Option<bool>,
         allowed_destination: Option<enums::PyLocality>,
-    ) -> PyResult<Querier> {
+    ) -> PyResult<Py<Querier>> {
         let key = keyexpr::extract(key_expr)?;
         let options = QuerierOptions {
             target: target.map_or(QueryTarget::BestMatching, |t| t.0),
@@ -476,7 +476,7 @@ impl Session {
         };
         let declared = key.clone();
         let id = self.0.run(py, move |engine, _| engine.declare_querier(declared, options))?;
-        Ok(Querier::new(self.0.clone(), id, key, options))
+        Querier::new(py, self.0.clone(), id, key, options)
     }
 
     /// Tokens: what is alive.
