@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("zwire-proto", "zwire-engine", "zwire-spool", "zwire-py")
+PRODUCT = ("zwire-proto", "zwire-engine", "zwire-spool", "zwire-recorder", "zwire-py")
 
 # Runtimes, sockets, randomness and Python: what the crate of bytes and rules must not be able to reach.
 NOT_IN_PROTO = re.compile(
@@ -80,6 +80,12 @@ def test_the_proto_crate_reaches_no_runtime_no_socket_no_randomness_and_no_pytho
 def test_the_engine_reaches_no_python():
     tree = dependencies("zwire-engine")
     assert {"zwire-proto", "tokio"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, re.compile(r"pyo3.*|zwire-py|zwire-recorder")) == []
+
+
+def test_the_recorder_reaches_no_python():
+    tree = dependencies("zwire-recorder")
+    assert {"zwire-proto", "zwire-engine", "zwire-spool"} <= tree, "the guard has read the wrong tree"
     assert forbidden(tree, re.compile(r"pyo3.*|zwire-py")) == []
 
 

@@ -4,7 +4,7 @@
 //! own, is not copied at all. No Python object is made per row, and pyarrow is not needed: whoever reads the capsules (pyarrow, polars, nanoarrow) imports
 //! itself.
 
-use crate::{handlers::seconds, interrupt::Interrupt};
+use crate::loops::{interrupt::Interrupt, timeout::seconds};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, LargeBinaryArray, LargeStringArray, RecordBatch,
     StringArray, StructArray, TimestampMicrosecondArray,

@@ -2,7 +2,7 @@
 //!
 //! The classes are written in Python (`zwire.errors`), with docstrings, attributes and pickling.
 
-use crate::{calling, once::Once};
+use crate::loops::{ending, once::Once};
 use pyo3::{
     exceptions::{
         PyBlockingIOError, PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
@@ -78,7 +78,7 @@ fn fields<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> Op
 /// Converts an error of the engine.
 pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     if matches!(error, Error::Closed) {
-        calling::stay_at_exit(py);
+        ending::stay_at_exit(py);
     }
     let message = error.to_string();
     match error {
@@ -288,7 +288,7 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
             raise(timed_out(py), message, fields(py, "seconds", seconds))
         }
         RecvError::Closed => {
-            calling::stay_at_exit(py);
+            ending::stay_at_exit(py);
             raise(session_closed(py), "closed, and all that came is taken".to_owned(), None)
         }
         RecvError::Interrupted => PyKeyboardInterrupt::new_err(()),

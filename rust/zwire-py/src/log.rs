@@ -4,7 +4,7 @@
 //! queue. One thread, started with the first record, attaches to Python and runs the reader that
 //! `zwire.log` has set.
 
-use crate::calling;
+use crate::loops::ending;
 use core::time::Duration;
 use pyo3::{
     exceptions::PyValueError,
@@ -46,7 +46,7 @@ fn start() -> bool {
         let leave = Leave(Log::here());
         // At the end of the interpreter there is no logger left.
         let _ = Python::try_attach(|py| {
-            if let Err(error) = calling::call(reader, &PyTuple::empty(py)) {
+            if let Err(error) = ending::call(reader, &PyTuple::empty(py)) {
                 error.write_unraisable(py, None);
             }
         });

@@ -19,7 +19,6 @@ use std::{
     collections::{HashMap, VecDeque},
     io::Write as _,
     sync::OnceLock,
-    time::Instant,
 };
 use tracing::{Level, callsite::Identifier};
 
@@ -216,7 +215,7 @@ impl Log {
             state.consumer = Consumer::Idle;
             self.quiet.notify_all();
             let pause = due.map_or(SLEEP, |due| due.saturating_sub(now));
-            self.wake.wait_until(&mut state, Instant::now() + pause);
+            self.wake.wait_for(&mut state, pause);
         }
         state.consumer = Consumer::Busy;
         let mut taken = Taken { records: Vec::new(), lines: Vec::new(), end: state.closed };
@@ -244,7 +243,7 @@ impl Log {
 
     /// Waits until all entries so far were output; false if that takes longer than `limit`.
     pub fn flush(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let end = clock::deadline(clock::mono() + limit);
         let mut state = self.state.lock();
         while state.consumer == Consumer::Busy
             || state.consumer == Consumer::Idle && !state.entries.is_empty()
@@ -259,7 +258,7 @@ impl Log {
     /// Closes the log: pending summaries are output, and the consumer ends. Waits for it; false if that
     /// takes longer than `limit`.
     pub fn close(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let end = clock::deadline(clock::mono() + limit);
         let mut state = self.state.lock();
         let now = clock::mono();
         let sites: Vec<Identifier> = state.sites.keys().cloned().collect();

@@ -1,8 +1,9 @@
 //! [`Record`]: one event with all its fields.
 
 use super::Layer;
+use crate::clock;
 use core::fmt::{self, Write as _};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tracing::{
     Event, Level,
     callsite::Identifier,
@@ -68,7 +69,7 @@ impl Record {
         let mut record = Self {
             layer,
             level: *metadata.level(),
-            time: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            time: clock::now().wall,
             thread: std::thread::current().name().unwrap_or("?").to_owned(),
             file: metadata.file().unwrap_or("?"),
             line: metadata.line().unwrap_or(0),

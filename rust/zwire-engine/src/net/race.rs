@@ -34,10 +34,10 @@ where
             match waiting.next() {
                 Some(attempt) => {
                     running.push(Box::pin(attempt));
-                    pause.as_mut().reset(tokio::time::Instant::now() + stagger);
+                    pause.set(tokio::time::sleep(stagger));
                 }
                 None if running.is_empty() => return Err(errors),
-                None => pause.as_mut().reset(tokio::time::Instant::now() + FAR),
+                None => pause.set(tokio::time::sleep(FAR)),
             }
         }
         let step = poll_fn(|cx| {

@@ -47,6 +47,12 @@ pub fn instant(mono: Duration) -> tokio::time::Instant {
     (epoch() + mono).into()
 }
 
+/// Converts a monotonic time to the instant that condition variables wait for.
+#[must_use]
+pub fn deadline(mono: Duration) -> Instant {
+    epoch() + mono
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

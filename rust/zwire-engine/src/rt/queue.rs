@@ -9,13 +9,14 @@
 
 mod latest;
 
+use crate::clock;
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 use latest::Latest;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::Notify;
 use zwire_proto::Text;
 
@@ -467,7 +468,7 @@ impl<T: Weigh> Queue<T> {
     /// as stalled.
     pub async fn wait_space(&self) {
         let end = match self.bounds.overflow {
-            Overflow::Wait { deadline } => Some(tokio::time::Instant::now() + deadline),
+            Overflow::Wait { deadline } => Some(clock::instant(clock::mono() + deadline)),
             Overflow::Hold => None,
             Overflow::DropNewest | Overflow::DropOldest | Overflow::Latest => return,
         };
@@ -494,7 +495,7 @@ impl<T: Weigh> Queue<T> {
     /// As [`Self::wait_space`], for a thread of the application.
     pub fn wait_space_blocking(&self) {
         let Overflow::Wait { deadline } = self.bounds.overflow else { return };
-        let end = Instant::now() + deadline;
+        let end = clock::deadline(clock::mono() + deadline);
         let _waiting = QueueWaiter::new(&self.waiting);
         let mut inner = self.inner.lock();
         while !(inner.closed || inner.stalled || self.roomy(&inner)) {
@@ -575,7 +576,7 @@ impl<T: Weigh> Queue<T> {
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), RecvError> {
-        let end = timeout.and_then(|t| Instant::now().checked_add(t));
+        let end = timeout.and_then(|t| clock::mono().checked_add(t));
         let mut inner = self.inner.lock();
         loop {
             if !inner.items.is_empty() {
@@ -584,7 +585,7 @@ impl<T: Weigh> Queue<T> {
             if inner.closed {
                 return Err(RecvError::Closed);
             }
-            let now = Instant::now();
+            let now = clock::mono();
             if end.is_some_and(|end| now >= end) {
                 return Err(RecvError::Timeout);
             }

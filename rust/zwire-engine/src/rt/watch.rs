@@ -1,12 +1,12 @@
 //! [`Watch`]: lets threads and event loops wait for a state of the machines.
 
-use crate::rt::queue::INTERRUPT_PERIOD;
+use crate::rt::{clock, queue::INTERRUPT_PERIOD};
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Reason why a wait ended before its condition held.
@@ -108,31 +108,31 @@ impl Watch {
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<R, Missed> {
         // A deadline beyond the range of the clock counts as none.
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = timeout.and_then(|timeout| clock::mono().checked_add(timeout));
         // Before the first look, so that a thread which changes the state after it sees the waiter.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = WaiterCount(&self.waiting);
-        let mut next_check = Instant::now() + INTERRUPT_PERIOD;
+        let mut next_check = clock::mono() + INTERRUPT_PERIOD;
         loop {
             let seen = *self.changes.lock();
             if let Some(found) = look() {
                 return Ok(found);
             }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if deadline.is_some_and(|deadline| deadline <= clock::mono()) {
                 return Err(Missed::TimedOut);
             }
             let until = deadline.map_or(next_check, |deadline| deadline.min(next_check));
             {
                 let mut changes = self.changes.lock();
                 if *changes == seen {
-                    self.changed.wait_until(&mut changes, until);
+                    self.changed.wait_until(&mut changes, clock::deadline(until));
                 }
             }
-            if next_check <= Instant::now() {
+            if next_check <= clock::mono() {
                 if interrupted() {
                     return Err(Missed::Interrupted);
                 }
-                next_check = Instant::now() + INTERRUPT_PERIOD;
+                next_check = clock::mono() + INTERRUPT_PERIOD;
             }
         }
     }
@@ -147,6 +147,7 @@ impl core::fmt::Debug for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn listeners_are_called_until_they_are_forgotten() {

@@ -598,7 +598,7 @@ impl Drop for Node {
         // The node says its goodbyes in the background; this task keeps it alive until then.
         let shared = self.shared.clone();
         self.shared.runtime.spawn(async move {
-            let end = tokio::time::Instant::now() + STOP_LIMIT;
+            let end = clock::instant(clock::mono() + STOP_LIMIT);
             shared.presence.until(end, || !shared.is_running()).await;
         });
     }

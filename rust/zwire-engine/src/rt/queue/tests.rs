@@ -1,6 +1,7 @@
 //! Tests of [`Queue`].
 
 use super::*;
+use std::time::Instant;
 
 impl Weigh for u32 {
     fn weight(&self) -> usize {

@@ -3,7 +3,6 @@
 use super::{Link, backlog::LinkBacklog, end::LinkEnd};
 use crate::{net::outbox::Sending, rt::clock};
 use core::{sync::atomic::Ordering, time::Duration};
-use std::time::Instant;
 use zwire_proto::zenoh::{Priority, wire::CloseReason};
 
 impl Link {
@@ -98,7 +97,7 @@ impl Link {
                 self.abandon();
                 break;
             }
-            let slice = Instant::now() + crate::rt::queue::INTERRUPT_PERIOD;
+            let slice = clock::deadline(clock::mono() + crate::rt::queue::INTERRUPT_PERIOD);
             if self.space.wait_until(&mut tx, slice).timed_out() {
                 drop(tx);
                 if interrupted() {
@@ -119,7 +118,7 @@ impl Link {
         if !self.lane_over(&tx, priority) || self.is_weary(priority) {
             return;
         }
-        let end = Instant::now() + limit;
+        let end = clock::deadline(clock::mono() + limit);
         self.waiting[self.lane(priority) as usize].fetch_add(1, Ordering::AcqRel);
         while self.lane_over(&tx, priority) {
             // The low-water mark wakes this thread; at the end of the grace any room will do.

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     error::{ConnectReason, Error},
     net::race::STAGGER,
+    rt::clock,
     zenoh::{
         connect::dial::{Failures, attempt_all},
         establish::Established,
@@ -17,7 +18,7 @@ use crate::{
 };
 use core::time::Duration;
 use std::{collections::HashMap, sync::Arc};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 use zwire_proto::zenoh::{
     WhatAmI, ZenohId,
     discovery::{Found, ScoutingConfig},
@@ -65,13 +66,13 @@ pub(crate) async fn find(shared: &Arc<SessionShared>, limit: Option<Duration>) -
 
 /// Tries every node that answers. Ends with the first session.
 async fn search(shared: &Arc<SessionShared>, station: &mut Station, failures: &mut Failures) -> Established {
-    let mut tried: HashMap<ZenohId, Instant> = HashMap::new();
+    let mut tried: HashMap<ZenohId, Duration> = HashMap::new();
     let mut attempts: JoinSet<Result<Established, Failures>> = JoinSet::new();
     loop {
         tokio::select! {
             event = station.next() => {
                 let StationEvent::Found(found) = event else { continue };
-                let now = Instant::now();
+                let now = clock::mono();
                 tried.retain(|_, until| *until > now);
                 if attempts.len() < MAX_AT_ONCE && is_wanted(shared, &found) && !tried.contains_key(&found.zid) {
                     tried.insert(found.zid, now + AGAIN);

@@ -3,7 +3,7 @@
 use super::sockets::Sockets;
 use crate::{config::MulticastScouting, rt::clock};
 use core::{net::SocketAddr, time::Duration};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 use zwire_proto::{
     Text,
     zenoh::discovery::{Found, Scouting, ScoutingConfig, Transmit, fitted},
@@ -36,7 +36,7 @@ impl Station {
     pub(crate) fn new(multicast: &MulticastScouting, config: ScoutingConfig) -> Self {
         let mut sockets = Sockets::new(multicast, config.answer);
         sockets.refresh();
-        let mut look = tokio::time::interval_at(Instant::now() + LOOK, LOOK);
+        let mut look = tokio::time::interval_at(clock::instant(clock::mono() + LOOK), LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { sockets, machine: Scouting::new(config, clock::now()), look }
     }

@@ -1,0 +1,69 @@
+//! [`Inbox`]: a channel for an event loop.
+
+use crate::{
+    errors,
+    loops::waking::{Door, Wakeups},
+    zenoh::{
+        handle::SessionRef,
+        handlers::{Handler, Source},
+    },
+};
+use pyo3::{exceptions::PyStopAsyncIteration, prelude::*};
+use std::sync::{Arc, Weak};
+use zwire_engine::runtime::Birth;
+
+/// A channel as seen by an event loop: none of its methods waits.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct Inbox {
+    channel: Arc<dyn Source>,
+    birth: Birth,
+    door: Door,
+    session: Option<Weak<SessionRef>>,
+}
+
+#[pymethods]
+impl Inbox {
+    #[new]
+    fn new(handler: &Bound<'_, Handler>) -> Self {
+        let handler = handler.get();
+        Self {
+            channel: handler.channel.clone(),
+            birth: handler.birth,
+            door: Door::default(),
+            session: handler.session.clone(),
+        }
+    }
+
+    /// The next item, or None if none is waiting; `StopAsyncIteration` at the end.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        match self.channel.try_recv(py)? {
+            Ok(item) => Ok(item),
+            Err(_) => Err(PyStopAsyncIteration::new_err(())),
+        }
+    }
+
+    /// Counts an exception of a callback fed from here, for `Session.stats`.
+    fn count_error(&self) {
+        if let Some(session) = self.session.as_ref().and_then(Weak::upgrade) {
+            session.callbacks.count_error();
+        }
+    }
+
+    /// Registers a wakeup, see `Wakeups`.
+    fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        self.door.bind(py, &*self.channel, wakeups, token)
+    }
+
+    /// Arms the wakeup for one notification. True, without arming it, if there is an item to take already or
+    /// the channel has ended.
+    fn arm(&self) -> bool {
+        self.door.arm(&*self.channel)
+    }
+
+    /// Disarms the wakeup.
+    fn disarm(&self) {
+        self.door.disarm();
+    }
+}

@@ -1,0 +1,19 @@
+//! [`Item`]: conversion of the items of a queue to Python objects.
+
+use crate::zenoh::open_query::Handed;
+use pyo3::prelude::*;
+use zwire_engine::queue::Weigh;
+
+/// Something that a queue of the engine holds and Python wants.
+pub(crate) trait Item: Weigh + Send + 'static {
+    /// Whether a program has to answer it.
+    const IS_ANSWERED: bool = false;
+
+    /// The Python object.
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+
+    /// Notes that this thread hands it to a program, if it has to be answered.
+    fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
+        None
+    }
+}

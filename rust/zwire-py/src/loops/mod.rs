@@ -1,0 +1,12 @@
+//! Callbacks, event loops and everything else that waits for the engine or for Python.
+
+pub(crate) mod calling;
+pub(crate) mod ending;
+pub(crate) mod inbox;
+pub(crate) mod interrupt;
+pub(crate) mod item;
+pub(crate) mod once;
+pub(crate) mod pending;
+pub(crate) mod pool;
+pub(crate) mod timeout;
+pub(crate) mod waking;

@@ -1,0 +1,106 @@
+//! `SpoolAppender`: rows and batches of Python for a spool, without any network.
+
+use crate::{
+    arrow::import,
+    spool::{failed, settings::Settings},
+};
+use bytes::Bytes;
+use pyo3::{prelude::*, types::PyDict};
+use std::path::PathBuf;
+use zwire_recorder::{Appender, Cell, Clock};
+use zwire_spool::layout::Kind;
+
+/// Value of a column, as Python gives it.
+fn cell(value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<Cell> {
+    if value.is_none() {
+        return Ok(Cell::Null);
+    }
+    let octets = |value: &Bound<'_, PyAny>| value.extract::<Vec<u8>>().map(Bytes::from);
+    Ok(match kind {
+        Kind::Text => Cell::Text(value.extract()?),
+        Kind::Bytes => match value.extract::<String>() {
+            Ok(text) => Cell::Bytes(text.into()),
+            Err(_) => Cell::Bytes(octets(value)?),
+        },
+        Kind::Bool => Cell::Bool(value.extract()?),
+        Kind::BytesList => {
+            let items = value.try_iter()?.map(|item| octets(&item?)).collect::<PyResult<_>>()?;
+            Cell::List(items)
+        }
+        Kind::TextMap => {
+            Cell::Map(value.extract::<std::collections::BTreeMap<_, _>>()?.into_iter().collect())
+        }
+        _ => Cell::Int(value.extract()?),
+    })
+}
+
+/// Writes rows and batches into a spool.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct SpoolAppender(Appender);
+
+impl SpoolAppender {
+    fn run<R: Send>(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&Appender) -> zwire_recorder::Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| f(&self.0)).map_err(|error| failed(py, error))
+    }
+}
+
+#[pymethods]
+impl SpoolAppender {
+    #[new]
+    fn new(py: Python<'_>, dir: PathBuf, settings: Settings) -> PyResult<Self> {
+        let (wanted, options) = settings.parse(py)?;
+        let appender = py.detach(|| Appender::open(&dir, &wanted, &options, Clock::default()));
+        appender.map(Self).map_err(|error| failed(py, error))
+    }
+
+    /// Appends a row.
+    fn append(&self, py: Python<'_>, shard: Option<u32>, row: &Bound<'_, PyDict>) -> PyResult<()> {
+        for name in row.keys() {
+            self.0.check_column(&name.extract::<String>()?).map_err(|error| failed(py, error))?;
+        }
+        let mut cells = Vec::with_capacity(self.0.layout().columns.len());
+        for column in &self.0.layout().columns {
+            let value = row.get_item(column.name)?;
+            cells.push(value.map(|value| cell(&value, column.kind)).transpose()?);
+        }
+        self.run(py, |appender| appender.append(shard, cells))
+    }
+
+    /// Appends the rows of a batch; returns how many.
+    fn append_batch(&self, py: Python<'_>, shard: Option<u32>, batch: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let batch = import(batch)?;
+        self.run(py, |appender| appender.append_batch(shard, &batch))
+    }
+
+    /// Appends a row to the gap log.
+    #[pyo3(signature = (shard, kind, count, detail))]
+    fn append_gap(
+        &self,
+        py: Python<'_>,
+        shard: u32,
+        kind: &str,
+        count: Option<u64>,
+        detail: String,
+    ) -> PyResult<()> {
+        self.run(py, |appender| appender.append_gap(shard, kind, count, detail))
+    }
+
+    /// Writes what is in no file yet, so that others see it.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, Appender::flush)
+    }
+
+    /// Ends the open segments, so that programs that read Arrow files can read them.
+    fn seal(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, Appender::seal)
+    }
+
+    /// Writes and seals everything and lets go of the spool. A second time does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, Appender::close)
+    }
+}

@@ -1,0 +1,136 @@
+//! Ranges of a spool over a network: the server, and the receiver that makes rows of the answers.
+
+use crate::{arrow::ArrowBatch, columns::check_name, errors, spool::view::shard, zenoh::zbytes::PyZBytes};
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use std::{path::PathBuf, sync::Arc};
+use zwire_recorder::{RangeAnswer, RangeServer};
+use zwire_spool::{
+    BatchLimits,
+    wire::{Label, Receiver},
+};
+
+/// Server that answers ranges with blocks.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct SpoolServer(Arc<RangeServer>);
+
+#[pymethods]
+impl SpoolServer {
+    #[new]
+    fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
+        py.detach(|| RangeServer::open(&dir)).map(Self).map_err(|error| errors::spool(py, &error))
+    }
+
+    /// Returns the blocks with the rows of a range, or the first of them with about `max_bytes`.
+    fn answer(
+        &self,
+        py: Python<'_>,
+        shard: Option<u32>,
+        start: u64,
+        stop: u64,
+        max_bytes: u64,
+    ) -> PyResult<SpoolAnswer> {
+        let answer = py.detach(|| self.0.answer(self::shard(shard), start, stop, max_bytes));
+        answer.map(SpoolAnswer).map_err(|error| errors::spool(py, &error))
+    }
+
+    /// Closes open segments; the blocks of a deleted file are not freed until then.
+    fn rest(&self) {
+        self.0.rest();
+    }
+}
+
+/// Blocks of an answer, each with its label.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct SpoolAnswer(RangeAnswer);
+
+#[pymethods]
+impl SpoolAnswer {
+    const fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<(PyZBytes, PyZBytes)>> {
+        let next = py.detach(|| self.0.next_block()).map_err(|error| errors::spool(py, &error))?;
+        Ok(next.map(|(label, block)| {
+            (PyZBytes(Bytes::copy_from_slice(&label.encode())), PyZBytes(Bytes::from_owner(Shared(block))))
+        }))
+    }
+}
+
+/// A block sent from its read buffer.
+struct Shared(Buffer);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Receiver that makes batches of answers.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct SpoolReceiver(Mutex<Receiver>);
+
+#[pymethods]
+impl SpoolReceiver {
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "called in one place, with all of them")]
+    fn new(
+        py: Python<'_>,
+        origin: &str,
+        table: &str,
+        kept: Vec<String>,
+        shard: Option<u32>,
+        range: (u64, u64),
+        columns: Option<Vec<String>>,
+        limits: (usize, usize),
+    ) -> PyResult<Self> {
+        let limits = BatchLimits { rows: limits.0, bytes: limits.1 };
+        let names: Option<Vec<&str>> =
+            columns.as_ref().map(|names| names.iter().map(String::as_str).collect());
+        let shard = self::shard(shard);
+        for name in columns.iter().flatten() {
+            check_name(py, zwire_spool::wire::rows(table, shard), name)?;
+        }
+        let receiver = Receiver::new(origin, (table, &kept), shard, range, names.as_deref(), limits);
+        receiver.map(|receiver| Self(Mutex::new(receiver))).map_err(|error| errors::spool(py, &error))
+    }
+
+    /// Offset of the first row not received yet.
+    #[getter]
+    fn next(&self) -> u64 {
+        self.0.lock().next()
+    }
+
+    /// End of the answer that a label belongs to; `None` if it is not a label.
+    #[staticmethod]
+    fn until(label: &PyZBytes) -> Option<u64> {
+        Label::decode(&label.0).map(|label| label.until)
+    }
+
+    /// Takes a label and its block.
+    fn take(&self, py: Python<'_>, label: &PyZBytes, block: &PyZBytes) {
+        py.detach(|| self.0.lock().take(&label.0, block.0.clone()));
+    }
+
+    /// A completed batch; `None` if more blocks are needed first, or the range is complete.
+    fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
+        let batch = py.detach(|| self.0.lock().next_batch());
+        batch.map(|batch| batch.map(ArrowBatch::new)).map_err(|error| errors::spool(py, &error))
+    }
+
+    /// Makes a batch of the rows received so far.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.lock().finish()).map_err(|error| errors::spool(py, &error))
+    }
+}
+
+impl SpoolReceiver {
+    /// Schema of the batches.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.0.lock().schema()
+    }
+}

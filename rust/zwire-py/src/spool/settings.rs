@@ -1,0 +1,51 @@
+//! Settings of a spool that Python opens for writing.
+
+use crate::errors;
+use pyo3::{exceptions::PyValueError, prelude::*};
+use zwire_spool::{Durability, Layout, Options, Rule, Wanted, layout::table};
+
+/// Seconds of Python in microseconds.
+pub(crate) const fn micros(seconds: f64) -> i64 {
+    (seconds * 1e6) as i64
+}
+
+/// How a spool is opened for writing, from Python.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Settings {
+    table: String,
+    columns: Option<Vec<String>>,
+    shards: u32,
+    shard_keys: Option<Vec<String>>,
+    durability: String,
+    segment_bytes: u64,
+    segment_seconds: f64,
+}
+
+impl Settings {
+    /// Layout, shards and options, as the spool expects them.
+    pub(crate) fn parse(&self, py: Python<'_>) -> PyResult<(Wanted, Options)> {
+        let usage = |problem: String| PyValueError::new_err(problem);
+        let table = table(&self.table).ok_or_else(|| usage(format!("no table {:?}", self.table)))?;
+        let layout = match &self.columns {
+            None => Layout::whole(table),
+            Some(names) => Layout::select(table, names).map_err(|name| {
+                let names: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+                errors::option(py, "columns", &format!("{name:?} is not one of {}", names.join(", ")))
+            })?,
+        };
+        let durability = match self.durability.as_str() {
+            "os" => Durability::Os,
+            "disk" => Durability::Disk,
+            other => return Err(errors::option(py, "durability", &format!("{other:?} is not os or disk"))),
+        };
+        let rule = self.shard_keys.clone().map_or(Rule::Hash, Rule::Keys);
+        let options = Options {
+            durability,
+            segment_bytes: self.segment_bytes,
+            segment_micros: micros(self.segment_seconds),
+            ..Options::default()
+        };
+        Ok((Wanted { layout, shards: self.shards, rule }, options))
+    }
+}

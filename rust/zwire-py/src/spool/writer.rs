@@ -1,0 +1,165 @@
+//! `SpoolWriter`: a recorder that Python starts, feeds and closes.
+
+use crate::{
+    errors,
+    loops::interrupt::Interrupt,
+    spool::{
+        failed,
+        settings::{Settings, micros},
+    },
+    zenoh::{handlers::HandlerArg, keyexpr, session::Session, subscriber::Subscriber},
+    zre::{log::LogCollector, node::Node},
+};
+use pyo3::{prelude::*, types::PyDict};
+use std::{path::PathBuf, time::Duration};
+use zwire_recorder::{Clock, Keeping, Recorder, Settings as Recording};
+use zwire_spool::Retention;
+
+/// Longest timeout and linger that Python can give, in seconds: `Duration` panics far beyond it.
+const MAX_SECONDS: f64 = 1e6;
+
+/// Source of rows.
+#[derive(FromPyObject)]
+enum Feed<'py> {
+    Subscriber(Bound<'py, Subscriber>),
+    Node(PyRef<'py, Node>),
+    Log(PyRef<'py, LogCollector>),
+}
+
+/// Seconds of Python as a duration; NaN and negative numbers are zero.
+fn clamped(seconds: f64) -> Duration {
+    if seconds.is_nan() { Duration::ZERO } else { Duration::from_secs_f64(seconds.clamp(0.0, MAX_SECONDS)) }
+}
+
+/// Writes what comes from a network into a spool.
+#[pyclass(module = "zwire._zwire", frozen)]
+pub(crate) struct SpoolWriter(Recorder);
+
+#[pymethods]
+impl SpoolWriter {
+    #[new]
+    #[pyo3(signature = (dir, settings, linger, keep_seconds, keep_bytes, consumer_seconds))]
+    #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
+    fn new(
+        py: Python<'_>,
+        dir: PathBuf,
+        settings: Settings,
+        linger: f64,
+        keep_seconds: Option<f64>,
+        keep_bytes: Option<u64>,
+        consumer_seconds: Option<f64>,
+    ) -> PyResult<Self> {
+        let (wanted, options) = settings.parse(py)?;
+        let recording = Recording {
+            linger: clamped(linger),
+            keeping: Keeping {
+                rule: Retention { micros: keep_seconds.map(micros), bytes: keep_bytes },
+                consumer_micros: consumer_seconds.map(micros),
+            },
+            clock: Clock::default(),
+        };
+        let recorder = py.detach(|| Recorder::open(&dir, &wanted, &options, recording));
+        recorder.map(Self).map_err(|error| failed(py, error))
+    }
+
+    /// When the last row was received that was there at the beginning, in microseconds since 1970; None of a
+    /// spool without rows.
+    #[getter]
+    const fn last(&self) -> Option<i64> {
+        self.0.last()
+    }
+
+    /// Takes what comes to a subscriber, a node or a collector, from now on.
+    fn feed(&self, py: Python<'_>, feed: Feed<'_>) -> PyResult<()> {
+        self.check(py)?;
+        let fed = match feed {
+            Feed::Subscriber(subscriber) => {
+                let (key, queue) = Subscriber::source(&subscriber);
+                self.0.record_samples(key, queue, Subscriber::origins(&subscriber))
+            }
+            Feed::Node(node) => self.0.record_events(node.queue(py)?),
+            Feed::Log(log) => self.0.record_log(log.queue()),
+        };
+        fed.map_err(|error| failed(py, error))
+    }
+
+    /// A subscriber that asks caches of publishers for what it misses, and with `history` at the beginning for
+    /// what they have, none older than `max_age` seconds; what is in the spool already is not taken again.
+    #[pyo3(signature = (session, key_expr, handler, *, history, max_age=None))]
+    #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
+    fn subscriber(
+        &self,
+        py: Python<'_>,
+        session: &Bound<'_, Session>,
+        key_expr: &Bound<'_, PyAny>,
+        handler: &Bound<'_, PyAny>,
+        history: bool,
+        max_age: Option<f64>,
+    ) -> PyResult<Py<Subscriber>> {
+        self.check(py)?;
+        let session = session.get().0.clone();
+        let key = keyexpr::extract(key_expr)?;
+        let handler = HandlerArg::parse(py, Some(handler))?;
+        let max_age = max_age.map(Duration::try_from_secs_f64).transpose();
+        let max_age = max_age.map_err(|error| errors::option(py, "history", &error.to_string()))?;
+        let options = Recorder::subscriber_options(history.then_some(max_age));
+        let known = py.detach(|| self.0.known(history)).map_err(|error| failed(py, error))?;
+        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let (id, queue) = session.run(py, move |engine, _| {
+            engine.declare_keeping_subscriber(declared, options, engine_handler, &known)
+        })?;
+        Subscriber::new(py, session, id, key, queue, handler)
+    }
+
+    /// The id of the spool.
+    #[getter]
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    /// What has come and what became of it.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let stats = self.0.stats();
+        dict.set_item("received", stats.received)?;
+        dict.set_item("dropped", stats.dropped)?;
+        dict.set_item("waiting", stats.waiting)?;
+        dict.set_item("waiting_bytes", stats.waiting_bytes)?;
+        dict.set_item("rows", stats.rows)?;
+        dict.set_item("bytes", stats.bytes)?;
+        dict.set_item("lost", stats.lost)?;
+        dict.set_item("duplicates", stats.duplicates)?;
+        dict.set_item("refused", stats.refused)?;
+        dict.set_item("problem", stats.problem)?;
+        Ok(dict)
+    }
+
+    /// Waits until everything that has come until now can be read; `False` if the time was up first.
+    fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        let mut interrupt = Interrupt::default();
+        let flushed = py.detach(|| self.0.flush(clamped(timeout), &mut || interrupt.check()));
+        interrupt.raise()?;
+        flushed.map_err(|error| failed(py, error))
+    }
+
+    /// Writes a row into the log of gaps.
+    fn gap(&self, py: Python<'_>, kind: &str, detail: &str) -> PyResult<()> {
+        py.detach(|| self.0.gap(kind, detail)).map_err(|error| failed(py, error))
+    }
+
+    /// Says that the subscribers will end now.
+    fn begin_close(&self) {
+        self.0.begin_close();
+    }
+
+    /// Writes what is in the queues, ends the segments and lets go of the spool. A second time does nothing.
+    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        py.detach(|| self.0.close(clamped(timeout))).map_err(|error| failed(py, error))
+    }
+}
+
+impl SpoolWriter {
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.check().map_err(|error| failed(py, error))
+    }
+}

@@ -1,0 +1,178 @@
+//! Options of advanced publishers and subscribers, and missed samples: `zwire.zenoh.ext`.
+
+use crate::{
+    errors,
+    loops::item::Item,
+    zenoh::{enums, global_id::PyEntityGlobalId},
+};
+use core::time::Duration;
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDelta};
+use zwire_proto::zenoh::advanced::{Heartbeat, History, Miss, Recovery};
+
+/// Converts seconds, or a `timedelta`.
+fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds = match value.cast::<PyDelta>() {
+        Ok(delta) => delta.call_method0("total_seconds")?.extract::<f64>()?,
+        Err(_) => value.extract::<f64>()?,
+    };
+    let problem = |_| PyValueError::new_err(format!("{name} must be seconds >= 0, not {seconds}"));
+    Duration::try_from_secs_f64(seconds).map_err(problem)
+}
+
+fn option<'py>(value: Option<&'py Bound<'py, PyAny>>) -> Option<&'py Bound<'py, PyAny>> {
+    value.filter(|value| !value.is_none())
+}
+
+/// Options for the replies of a cache.
+///
+/// Replies always take the priority and the congestion control of the query: otherwise their end could
+/// overtake them, or they could be dropped without being queried again. eclipse-zenoh does the same.
+/// `express` is applied.
+#[pyclass(module = "zwire.zenoh.ext", frozen)]
+pub(crate) struct RepliesConfig {
+    express: Option<bool>,
+}
+
+#[pymethods]
+impl RepliesConfig {
+    #[new]
+    #[pyo3(signature = (*, congestion_control=None, priority=None, express=None))]
+    fn new(
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+    ) -> Self {
+        let _ = (congestion_control, priority);
+        Self { express }
+    }
+}
+
+/// Cache of an advanced publisher: keeps its newest `max_samples` publications, one if that is None.
+#[pyclass(module = "zwire.zenoh.ext", frozen)]
+pub(crate) struct CacheConfig {
+    max_samples: usize,
+    express: Option<bool>,
+}
+
+#[pymethods]
+impl CacheConfig {
+    #[new]
+    #[pyo3(signature = (max_samples=None, *, replies_config=None))]
+    fn new(max_samples: Option<usize>, replies_config: Option<&Bound<'_, RepliesConfig>>) -> Self {
+        let express = replies_config.and_then(|config| config.get().express);
+        Self { max_samples: max_samples.unwrap_or(1), express }
+    }
+}
+
+impl CacheConfig {
+    /// Number of samples, and whether replies are sent without batching.
+    pub(crate) fn parts(&self, py: Python<'_>) -> PyResult<(usize, Option<bool>)> {
+        if self.max_samples == 0 {
+            return Err(errors::usage(py, "max_samples of a cache must not be zero"));
+        }
+        Ok((self.max_samples, self.express))
+    }
+}
+
+/// Miss detection for the subscribers of an advanced publisher: its publications carry sequence numbers.
+///
+/// `heartbeat` announces the last number periodically, at intervals of that many seconds.
+/// `sporadic_heartbeat` announces it once, that many seconds after a publication. Only one of them can be
+/// given.
+#[pyclass(module = "zwire.zenoh.ext", frozen)]
+pub(crate) struct MissDetectionConfig(pub(crate) Option<Heartbeat>);
+
+#[pymethods]
+impl MissDetectionConfig {
+    #[new]
+    #[pyo3(signature = (*, heartbeat=None, sporadic_heartbeat=None))]
+    fn new(
+        heartbeat: Option<&Bound<'_, PyAny>>,
+        sporadic_heartbeat: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        Ok(Self(match (option(heartbeat), option(sporadic_heartbeat)) {
+            (None, None) => None,
+            (Some(period), None) => Some(Heartbeat::Periodic(duration("heartbeat", period)?)),
+            (None, Some(period)) => Some(Heartbeat::Sporadic(duration("sporadic_heartbeat", period)?)),
+            (Some(_), Some(_)) => {
+                return Err(PyValueError::new_err("heartbeat and sporadic_heartbeat exclude each other"));
+            }
+        }))
+    }
+}
+
+/// Past samples for an advanced subscriber: at most `max_samples` of each publisher that has a cache,
+/// none older than `max_age` seconds.
+///
+/// With `detect_late_publishers` also those of publishers that appear later, if they have
+/// `publisher_detection`.
+#[pyclass(module = "zwire.zenoh.ext", frozen)]
+pub(crate) struct HistoryConfig(pub(crate) History);
+
+#[pymethods]
+impl HistoryConfig {
+    #[new]
+    #[pyo3(signature = (*, detect_late_publishers=None, max_samples=None, max_age=None))]
+    fn new(
+        detect_late_publishers: Option<bool>,
+        max_samples: Option<u64>,
+        max_age: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let max_age = option(max_age).map(|age| duration("max_age", age)).transpose()?;
+        Ok(Self(History { late: detect_late_publishers.unwrap_or(false), max_samples, max_age }))
+    }
+}
+
+/// Recovery of missed samples for an advanced subscriber: it queries the caches of publishers.
+///
+/// A gap is detected when a newer sample arrives. A missing last sample is detected by the `heartbeat` of
+/// the publisher, or by queries every `periodic_queries` seconds (or `timedelta`). One of them has to be
+/// given.
+#[pyclass(module = "zwire.zenoh.ext", frozen)]
+pub(crate) struct RecoveryConfig(pub(crate) Recovery);
+
+#[pymethods]
+impl RecoveryConfig {
+    #[new]
+    #[pyo3(signature = (*, periodic_queries=None, heartbeat=None))]
+    fn new(periodic_queries: Option<&Bound<'_, PyAny>>, heartbeat: Option<bool>) -> PyResult<Self> {
+        Ok(Self(match (option(periodic_queries), heartbeat.unwrap_or(false)) {
+            (Some(period), false) => Recovery::Periodic(duration("periodic_queries", period)?),
+            (None, true) => Recovery::Heartbeat,
+            _ => {
+                let what = "give one of periodic_queries and heartbeat=True, and not both";
+                return Err(PyValueError::new_err(what));
+            }
+        }))
+    }
+}
+
+/// Consecutive publications that an advanced subscriber has missed.
+#[pyclass(module = "zwire.zenoh.ext", name = "Miss", frozen, eq, skip_from_py_object)]
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct PyMiss(Miss);
+
+#[pymethods]
+impl PyMiss {
+    /// Publisher of the missed samples.
+    #[getter]
+    fn source(&self) -> PyEntityGlobalId {
+        PyEntityGlobalId::of(self.0.source.zid, self.0.source.eid)
+    }
+
+    /// Number of missed samples.
+    #[getter]
+    const fn nb(&self) -> u64 {
+        self.0.count
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Miss {} of {}/{}>", self.0.count, self.0.source.zid, self.0.source.eid)
+    }
+}
+
+impl Item for Miss {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyMiss(self))?.into_any())
+    }
+}

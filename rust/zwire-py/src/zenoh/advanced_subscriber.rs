@@ -1,0 +1,146 @@
+//! `AdvancedSubscriber`: samples of the past, in order, without holes where somebody has them.
+
+use crate::{
+    errors,
+    zenoh::{
+        advanced::{HistoryConfig, RecoveryConfig},
+        bodies::locality,
+        enums,
+        handle::Handle,
+        handlers::HandlerArg,
+        keyexpr,
+        listener::Listener,
+        receiver::Receiver,
+        session::Session,
+        subscriber::{Subscriber, recv_batch},
+    },
+};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use zwire_engine::{AdvancedSubscriberOptions, Queue};
+use zwire_proto::zenoh::{
+    advanced::keys,
+    session::{EntityId, Sample},
+};
+
+/// A subscriber that orders what it gets, asks for what is missing, and says what is lost. A context manager,
+/// and an iterator over its samples unless it has a callback. It undeclares itself when it is dropped, unless
+/// it has a callback.
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Receiver)]
+pub(crate) struct AdvancedSubscriber {
+    queue: Arc<Queue<Sample>>,
+}
+
+/// Declares an advanced subscriber.
+///
+/// `history` is what it gets of the past, `recovery` how it gets what it misses, and `subscriber_detection`
+/// says by a token that it is there.
+#[pyfunction]
+#[pyo3(signature = (
+    session, key_expr, handler=None, *, allowed_origin=None, history=None, recovery=None,
+    subscriber_detection=None
+))]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+pub(crate) fn declare_advanced_subscriber(
+    py: Python<'_>,
+    session: &Bound<'_, Session>,
+    key_expr: &Bound<'_, PyAny>,
+    handler: Option<&Bound<'_, PyAny>>,
+    allowed_origin: Option<enums::PyLocality>,
+    history: Option<&Bound<'_, HistoryConfig>>,
+    recovery: Option<&Bound<'_, RecoveryConfig>>,
+    subscriber_detection: Option<bool>,
+) -> PyResult<Py<AdvancedSubscriber>> {
+    let session = session.get().0.clone();
+    let key = keyexpr::extract(key_expr)?;
+    let handler = HandlerArg::parse(py, handler)?;
+    let options = AdvancedSubscriberOptions {
+        origin: locality(allowed_origin),
+        history: history.map(|history| history.get().0),
+        recovery: recovery.map(|recovery| recovery.get().0),
+        detection: subscriber_detection.unwrap_or(false),
+    };
+    let (declared, engine_handler) = (key.clone(), handler.engine());
+    let (id, queue) = session
+        .run(py, move |engine, _| engine.declare_advanced_subscriber(declared, options, engine_handler))?;
+    let base = Receiver::new(py, (session, id, "subscriber"), key, queue.clone(), handler)?;
+    Py::new(py, (AdvancedSubscriber { queue }, base))
+}
+
+#[pymethods]
+impl AdvancedSubscriber {
+    /// Listens to what is missed: reported when nobody has it any more, each publication once.
+    ///
+    /// Only publishers with `sample_miss_detection` let that be seen.
+    #[pyo3(signature = (handler=None))]
+    fn sample_miss_listener(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<SampleMissListener>> {
+        let declared = &slf.as_super().get().declared;
+        declared.check(py)?;
+        SampleMissListener::new(py, &declared.session, declared.id, handler)
+    }
+
+    /// Subscribes to the tokens of publishers with `publisher_detection` on its key.
+    #[pyo3(signature = (handler=None, *, history=None))]
+    fn detect_publishers(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+        history: Option<bool>,
+    ) -> PyResult<Py<Subscriber>> {
+        let Receiver { declared, key, .. } = slf.as_super().get();
+        let key = keys::of_all_publishers(key).map_err(|error| errors::key_expr(py, &error))?;
+        let handler = HandlerArg::parse(py, handler)?;
+        let (token, engine_handler) = (key.clone(), handler.engine());
+        let history = history.unwrap_or(false);
+        let (id, queue) = declared
+            .session
+            .run(py, move |engine, _| engine.declare_liveliness_subscriber(token, history, engine_handler))?;
+        Subscriber::new(py, declared.session.clone(), id, key, queue, handler)
+    }
+
+    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn recv_many(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_items: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
+    }
+
+    /// Up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
+    #[pyo3(signature = (max_rows=65536, timeout=None))]
+    fn recv_batch(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_rows: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
+    }
+}
+
+/// A listener to what an advanced subscriber misses.
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Listener)]
+pub(crate) struct SampleMissListener;
+
+impl SampleMissListener {
+    fn new(
+        py: Python<'_>,
+        session: &Handle,
+        id: EntityId,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Self>> {
+        let base = Listener::new(py, session, "sample miss listener", handler, |engine, handler| {
+            let queue = engine.miss_listener(id, handler)?;
+            let known = queue.clone();
+            Ok((queue, Box::new(move |engine| engine.forget_miss_listener(id, &known))))
+        })?;
+        Py::new(py, (Self, base))
+    }
+}

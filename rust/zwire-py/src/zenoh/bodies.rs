@@ -1,0 +1,93 @@
+//! Bodies and settings of messages, of the keyword arguments of publishers, queriers and sessions.
+
+use crate::zenoh::{encoding, enums, sample, timestamp, zbytes};
+use pyo3::prelude::*;
+use zwire_proto::{
+    Text,
+    zenoh::{
+        Encoding, Qos,
+        session::Locality,
+        wire::{Del, PushBody, Put, QueryBody},
+    },
+};
+
+/// QoS from its optional parts.
+pub(crate) fn qos(
+    default: Qos,
+    congestion: Option<enums::PyCongestionControl>,
+    priority: Option<enums::PyPriority>,
+    express: Option<bool>,
+) -> Qos {
+    Qos::new(
+        priority.map_or(default.priority(), |p| p.0),
+        congestion.map_or(default.congestion(), |c| c.0),
+        express.unwrap_or(default.express()),
+    )
+}
+
+/// The body of a put. Without an encoding of its own it has the `default` one.
+pub(crate) fn put_body(
+    payload: &Bound<'_, PyAny>,
+    encoding: Option<&Bound<'_, PyAny>>,
+    default: Encoding,
+    attachment: Option<&Bound<'_, PyAny>>,
+    timestamp: Option<&Bound<'_, PyAny>>,
+    source_info: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PushBody> {
+    Ok(PushBody::Put(Put {
+        timestamp: timestamp::extract_option(timestamp)?,
+        encoding: encoding::extract_option(encoding)?.unwrap_or(default),
+        source_info: sample::source_info(source_info)?.map(Box::new),
+        attachment: zbytes::extract_option(attachment)?,
+        ..Put::new(zbytes::extract(payload)?)
+    }))
+}
+
+/// The body of a delete.
+pub(crate) fn del_body(
+    attachment: Option<&Bound<'_, PyAny>>,
+    timestamp: Option<&Bound<'_, PyAny>>,
+    source_info: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PushBody> {
+    Ok(PushBody::Del(Del {
+        timestamp: timestamp::extract_option(timestamp)?,
+        source_info: sample::source_info(source_info)?.map(Box::new),
+        attachment: zbytes::extract_option(attachment)?,
+        ..Del::default()
+    }))
+}
+
+/// Where publications may go, or come from; anywhere if left out.
+pub(crate) fn locality(value: Option<enums::PyLocality>) -> Locality {
+    value.map_or(Locality::Any, |l| l.0)
+}
+
+/// The value that goes with a query.
+pub(crate) fn query_body(
+    payload: Option<&Bound<'_, PyAny>>,
+    encoding: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<QueryBody>> {
+    let payload = payload.filter(|p| !p.is_none());
+    let encoding = encoding.filter(|e| !e.is_none());
+    if payload.is_none() && encoding.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(QueryBody {
+        encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
+        shm: false,
+        payload: payload.map(zbytes::extract).transpose()?.unwrap_or_default(),
+    }))
+}
+
+/// Parameters given beside a querier.
+pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
+    match given {
+        Some(given) if !given.is_none() => Ok(crate::zenoh::parameters::extract(given)?.text().clone()),
+        _ => Ok(Text::EMPTY),
+    }
+}
+
+/// Which keys of replies a query accepts.
+pub(crate) const fn reply_key(any: bool) -> enums::PyReplyKeyExpr {
+    enums::PyReplyKeyExpr(if any { enums::ReplyKey::Any } else { enums::ReplyKey::MatchingQuery })
+}

@@ -1,0 +1,103 @@
+//! [`Declared`]: end of life of every declared object.
+
+use crate::{
+    errors,
+    loops::timeout::seconds,
+    zenoh::{global_id::PyEntityGlobalId, handle::Handle},
+};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use zwire_proto::zenoh::session::{Barrier, EntityId};
+
+/// A declaration of a session, undeclared once: by `undeclare`, at the end of a `with` block, or when the
+/// object is dropped.
+pub(crate) struct Declared {
+    pub(crate) session: Handle,
+    pub(crate) id: EntityId,
+    what: &'static str,
+    /// With a callback the declaration outlives its object, as users of callbacks expect.
+    background: bool,
+    live: Mutex<bool>,
+}
+
+impl Declared {
+    /// A declaration that ends with its object.
+    pub(crate) const fn new(session: Handle, id: EntityId, what: &'static str) -> Self {
+        Self { session, id, what, background: false, live: Mutex::new(true) }
+    }
+
+    /// As [`Self::new`]; with `background` the declaration ends with its session.
+    pub(crate) const fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
+    }
+
+    pub(crate) fn global_id(&self) -> PyEntityGlobalId {
+        self.session.global_id(self.id)
+    }
+
+    /// Marks it as undeclared; returns whether it was live. The lock is not held over the call of the
+    /// engine, which releases the interpreter lock.
+    fn take(&self) -> bool {
+        core::mem::take(&mut *self.live.lock())
+    }
+
+    /// Fails if it was undeclared.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if *self.live.lock() { Ok(()) } else { Err(self.undeclared(py)) }
+    }
+
+    fn undeclared(&self, py: Python<'_>) -> PyErr {
+        if self.session.0.engine.is_closed() {
+            return errors::engine(py, &zwire_engine::Error::Closed);
+        }
+        errors::usage(py, &format!("the {} is undeclared", self.what))
+    }
+
+    /// Waits until all neighbours know the declaration.
+    pub(crate) fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?;
+        self.check(py)?;
+        self.session
+            .run(py, |engine, interrupted| engine.barrier(Barrier::Declarations, timeout, interrupted))
+    }
+
+    /// Waits until at least `n` counterparts are known.
+    pub(crate) fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?;
+        self.check(py)?;
+        let id = self.id;
+        self.session.run(py, |engine, interrupted| engine.wait_matching(id, n, timeout, interrupted))
+    }
+
+    /// Undeclares it; a second call is an error.
+    pub(crate) fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.take() {
+            return Err(self.undeclared(py));
+        }
+        // The end of the session has undeclared it already.
+        if self.session.look(py)?.is_closed() {
+            return Ok(());
+        }
+        let id = self.id;
+        self.session.run(py, move |engine, _| engine.undeclare(id))
+    }
+
+    /// Undeclares it if it is still live, at the end of a `with` block.
+    pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
+        if self.session.0.engine.is_closed() || !self.take() {
+            return Ok(());
+        }
+        let id = self.id;
+        self.session.run(py, move |engine, _| engine.undeclare(id))
+    }
+}
+
+impl Drop for Declared {
+    fn drop(&mut self) {
+        if !self.background && self.take() {
+            // A closed session and a forked process have nothing to undeclare.
+            let _ = self.session.0.engine.undeclare(self.id);
+        }
+    }
+}

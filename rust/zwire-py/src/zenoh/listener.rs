@@ -1,0 +1,108 @@
+//! [`Listener`]: base class of everything that listens beside a declaration.
+
+use crate::{
+    errors,
+    loops::{calling::Life, item::Item},
+    zenoh::{handle::Handle, handlers::HandlerArg, receiver::Source},
+};
+use core::sync::atomic::{AtomicBool, Ordering};
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::{Handler, Queue, Session as Engine};
+
+/// Command that removes a listener from the engine.
+type Forget = Box<dyn Fn(&Engine) + Send + Sync>;
+
+/// A listener: a context manager, and an iterator over its items unless it has a callback. It ends when it is
+/// dropped, unless it has a callback.
+#[pyclass(module = "zwire._zwire", frozen, subclass)]
+pub(crate) struct Listener {
+    session: Handle,
+    what: &'static str,
+    handler: Py<PyAny>,
+    /// Set with a callback: the listener stays when the object goes, as users of callbacks expect.
+    background: bool,
+    live: AtomicBool,
+    forget: Forget,
+}
+
+impl Listener {
+    /// Adds a listener to the engine; `listen` returns its queue, and how it is removed.
+    pub(crate) fn new<T: Item>(
+        py: Python<'_>,
+        session: &Handle,
+        what: &'static str,
+        handler: Option<&Bound<'_, PyAny>>,
+        listen: impl FnOnce(&Engine, Handler) -> Result<(Arc<Queue<T>>, Forget), zwire_engine::Error> + Send,
+    ) -> PyResult<Self> {
+        let handler = HandlerArg::parse(py, handler)?;
+        let engine_handler = handler.engine();
+        let (queue, forget) = session.run(py, move |engine, _| listen(engine, engine_handler))?;
+        let background = matches!(handler, HandlerArg::Callback { .. });
+        let life = Life::of(&session.0.callbacks);
+        let handler = handler.attach(py, &queue, Some(session), &life)?;
+        let live = AtomicBool::new(true);
+        Ok(Self { session: session.clone(), what, handler, background, live, forget })
+    }
+
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.session.look(py)?;
+        self.live.store(false, Ordering::Release);
+        (self.forget)(engine);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Listener {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.end(py)
+    }
+
+    /// The channel, or what was given with the callback.
+    #[getter]
+    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+        self.handler.clone_ref(py)
+    }
+
+    /// Ends the listener. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.live.load(Ordering::Acquire) {
+            return Err(errors::usage(py, &format!("the {} is undeclared", self.what)));
+        }
+        self.end(py)
+    }
+
+    /// The next item, or None if there is none right now.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Source::of(py, &self.handler)?.try_recv(py)
+    }
+
+    /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        Source::of(py, &self.handler)?.recv(py, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Source::of(py, &self.handler)?.iter()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if !self.background {
+            (self.forget)(&self.session.0.engine);
+        }
+    }
+}

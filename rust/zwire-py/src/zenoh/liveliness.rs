@@ -1,0 +1,97 @@
+//! `Liveliness` and `LivelinessToken`: announcing and watching live resources.
+
+use crate::{
+    loops::timeout::seconds,
+    zenoh::{
+        declared::Declared,
+        handle::Handle,
+        handlers::HandlerArg,
+        keyexpr,
+        reply::{self, CancellationToken},
+        subscriber::Subscriber,
+    },
+};
+use pyo3::{prelude::*, types::PyDict};
+
+/// Liveliness tokens of this session and of others.
+#[pyclass(module = "zwire.zenoh", frozen)]
+pub(crate) struct Liveliness(pub(crate) Handle);
+
+#[pymethods]
+impl Liveliness {
+    /// Declares a token: the key is alive as long as the token and the session exist.
+    fn declare_token(&self, py: Python<'_>, key_expr: &Bound<'_, PyAny>) -> PyResult<LivelinessToken> {
+        let key = keyexpr::extract(key_expr)?;
+        let id = self.0.run(py, move |engine, _| engine.declare_token(key))?;
+        Ok(LivelinessToken { declared: Declared::new(self.0.clone(), id, "token") })
+    }
+
+    /// Queries the live tokens; each arrives as the sample of a reply.
+    #[pyo3(signature = (key_expr, handler=None, *, timeout=None, cancellation_token=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        handler: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+        cancellation_token: Option<&Bound<'_, CancellationToken>>,
+    ) -> PyResult<Py<PyAny>> {
+        let key = keyexpr::extract(key_expr)?;
+        let handler = HandlerArg::parse(py, handler)?;
+        reply::start_liveliness(py, &self.0, key, seconds(timeout)?, handler, cancellation_token)
+    }
+
+    /// Subscribes to tokens: PUT when one appears, DELETE when it is gone.
+    #[pyo3(signature = (key_expr, handler=None, *, history=None))]
+    fn declare_subscriber(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        handler: Option<&Bound<'_, PyAny>>,
+        history: Option<bool>,
+    ) -> PyResult<Py<Subscriber>> {
+        let key = keyexpr::extract(key_expr)?;
+        let handler = HandlerArg::parse(py, handler)?;
+        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let history = history.unwrap_or(false);
+        let (id, queue) = self.0.run(py, move |engine, _| {
+            engine.declare_liveliness_subscriber(declared, history, engine_handler)
+        })?;
+        Subscriber::new(py, self.0.clone(), id, key, queue, handler)
+    }
+}
+
+/// A declared token. A context manager; it undeclares itself when it is dropped.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct LivelinessToken {
+    pub(crate) declared: Declared,
+}
+
+#[pymethods]
+impl LivelinessToken {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Waits until all neighbours know the token: messages that they send from then on can arrive. Raises
+    /// `TimedOut` after `timeout` seconds, if given.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.declared.wait_ready(py, timeout)
+    }
+
+    /// Undeclares the token. A second call is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+}

@@ -1,0 +1,196 @@
+//! `Publisher` and the listeners to whether somebody matches.
+
+use crate::{
+    loops::item::Item,
+    zenoh::{
+        bodies::{del_body, put_body},
+        declared::Declared,
+        encoding, enums,
+        handle::Handle,
+        listener::Listener,
+        sender::Sender,
+        stamps,
+    },
+};
+use pyo3::prelude::*;
+use zwire_proto::zenoh::{
+    Encoding, KeyExpr,
+    session::{EntityId, PublisherOptions},
+    wire::PushBody,
+};
+
+/// Whether somebody is at the other end. True and false in a condition, too.
+#[pyclass(module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct MatchingStatus {
+    /// Whether somebody is there.
+    #[pyo3(get)]
+    matching: bool,
+}
+
+#[pymethods]
+impl MatchingStatus {
+    const fn __bool__(&self) -> bool {
+        self.matching
+    }
+
+    fn __repr__(&self) -> String {
+        format!("MatchingStatus(matching={})", if self.matching { "True" } else { "False" })
+    }
+}
+
+impl Item for bool {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, MatchingStatus { matching: self })?.into_any())
+    }
+}
+
+/// What publisher and querier have in common. A closed session has nobody at the other end.
+pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) -> PyResult<MatchingStatus> {
+    if session.look(py)?.is_closed() {
+        return Ok(MatchingStatus { matching: false });
+    }
+    session.run(py, move |engine, _| engine.matching(id)).map(|matching| MatchingStatus { matching })
+}
+
+/// A listener to changes of the matching status.
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Listener)]
+pub(crate) struct MatchingListener;
+
+impl MatchingListener {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: &Handle,
+        id: EntityId,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Self>> {
+        let base = Listener::new(py, session, "matching listener", handler, |engine, handler| {
+            let queue = engine.matching_listener(id, handler)?;
+            let known = queue.clone();
+            Ok((queue, Box::new(move |engine| engine.forget_matching_listener(id, &known))))
+        })?;
+        Py::new(py, (Self, base))
+    }
+}
+
+/// A declared publisher. A context manager; it undeclares itself when it is dropped.
+#[pyclass(module = "zwire.zenoh", frozen, weakref, extends = Sender)]
+pub(crate) struct Publisher {
+    /// Of values that come without one.
+    encoding: Encoding,
+    options: PublisherOptions,
+}
+
+impl Publisher {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        encoding: Encoding,
+        options: PublisherOptions,
+    ) -> PyResult<Py<Self>> {
+        let base = Sender { declared: Declared::new(session, id, "publisher"), key };
+        Py::new(py, (Self { encoding, options }, base))
+    }
+
+    fn publish(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        body: PushBody,
+        instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let declared = &slf.as_super().get().declared;
+        let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
+        let (id, qos) = (declared.id, slf.get().options.qos);
+        let session = &declared.session;
+        let result = session.publish(
+            py,
+            |engine| engine.publish_at_once(id, qos, body, stamps),
+            |engine, (body, stamps), interrupted| {
+                engine.publish(id, qos, body, stamps, interrupted).map(drop)
+            },
+        );
+        // The engine knows numbers; this knows what was undeclared.
+        result.or_else(|error| declared.check(py).and(Err(error)))
+    }
+}
+
+#[pymethods]
+impl Publisher {
+    /// The encoding of its values.
+    #[getter]
+    fn encoding(&self) -> encoding::PyEncoding {
+        encoding::PyEncoding(self.encoding.clone())
+    }
+
+    /// What happens to its publications when a queue is full.
+    #[getter]
+    fn congestion_control(&self) -> enums::PyCongestionControl {
+        enums::PyCongestionControl(self.options.qos.congestion())
+    }
+
+    /// The priority of its publications.
+    #[getter]
+    fn priority(&self) -> enums::PyPriority {
+        enums::PyPriority(self.options.qos.priority())
+    }
+
+    /// The channel of its publications.
+    #[getter]
+    fn reliability(&self) -> enums::PyReliability {
+        enums::PyReliability(self.options.reliability)
+    }
+
+    /// Whether somebody subscribes to what it publishes.
+    #[getter]
+    fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {
+        let declared = &slf.as_super().get().declared;
+        matching_status(py, &declared.session, declared.id)
+    }
+
+    /// Publishes a value.
+    #[pyo3(signature = (
+        payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None,
+        source_info=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn put(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        source_info: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let default = slf.get().encoding.clone();
+        let body = put_body(payload, encoding, default, attachment, timestamp, source_info)?;
+        Self::publish(slf, py, body, timestamp_instrumentation)
+    }
+
+    /// Publishes a deletion.
+    #[pyo3(signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None))]
+    fn delete(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        source_info: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        Self::publish(slf, py, del_body(attachment, timestamp, source_info)?, timestamp_instrumentation)
+    }
+
+    /// Listens to changes of the matching status.
+    #[pyo3(signature = (handler=None))]
+    fn declare_matching_listener(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<MatchingListener>> {
+        let declared = &slf.as_super().get().declared;
+        MatchingListener::new(py, &declared.session, declared.id, handler)
+    }
+}

@@ -1,0 +1,103 @@
+//! `Querier`: repeated gets on one key expression.
+
+use crate::zenoh::{
+    bodies::{parameters, query_body, reply_key},
+    declared::Declared,
+    enums,
+    handle::Handle,
+    handlers::HandlerArg,
+    publisher::{MatchingListener, MatchingStatus, matching_status},
+    reply, sample,
+    sender::Sender,
+    stamps, zbytes,
+};
+use pyo3::prelude::*;
+use zwire_proto::zenoh::{
+    KeyExpr,
+    session::{EntityId, Get, QuerierOptions},
+};
+
+/// A declared querier. A context manager; it undeclares itself when it is dropped.
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Sender)]
+pub(crate) struct Querier {
+    options: QuerierOptions,
+}
+
+impl Querier {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        options: QuerierOptions,
+    ) -> PyResult<Py<Self>> {
+        let base = Sender { declared: Declared::new(session, id, "querier"), key };
+        Py::new(py, (Self { options }, base))
+    }
+}
+
+#[pymethods]
+impl Querier {
+    /// Keys on which it accepts replies.
+    #[getter]
+    fn accept_replies(&self) -> enums::PyReplyKeyExpr {
+        reply_key(self.options.accept_any_key)
+    }
+
+    /// Whether there is a matching queryable.
+    #[getter]
+    fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {
+        let declared = &slf.as_super().get().declared;
+        matching_status(py, &declared.session, declared.id)
+    }
+
+    /// Sends a query; replies arrive through the handler.
+    #[pyo3(signature = (
+        handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
+        cancellation_token=None, timestamp_instrumentation=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn get(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyAny>>,
+        payload: Option<&Bound<'_, PyAny>>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        source_info: Option<&Bound<'_, PyAny>>,
+        cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let declared = &slf.as_super().get().declared;
+        declared.check(py)?;
+        let options = &slf.get().options;
+        let get = Get {
+            parameters: self::parameters(parameters)?,
+            target: options.target,
+            consolidation: options.consolidation,
+            timeout: options.timeout,
+            qos: options.qos,
+            body: query_body(payload, encoding)?,
+            attachment: zbytes::extract_option(attachment)?,
+            source_info: sample::source_info(source_info)?,
+            accept_any_key: options.accept_any_key,
+            destination: options.destination,
+            querier: Some(declared.id),
+            stamps: stamps::wanted(py, &declared.session, timestamp_instrumentation)?,
+            ..Get::new(slf.as_super().get().key.clone())
+        };
+        reply::start(py, &declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
+    }
+
+    /// Listens for changes of the matching status.
+    #[pyo3(signature = (handler=None))]
+    fn declare_matching_listener(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<MatchingListener>> {
+        let declared = &slf.as_super().get().declared;
+        MatchingListener::new(py, &declared.session, declared.id, handler)
+    }
+}

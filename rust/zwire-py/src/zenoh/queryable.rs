@@ -1,0 +1,279 @@
+//! `Queryable` and `Query`: queries to this session.
+
+use crate::{
+    errors,
+    loops::item::Item,
+    zenoh::{
+        bodies::{del_body, put_body, reply_key},
+        encoding, enums,
+        handle::Handle,
+        handlers::HandlerArg,
+        keyexpr::{self, PyKeyExpr},
+        open_query::{End, Handed, OpenQuery},
+        parameters::PyParameters,
+        receiver::Receiver,
+        sample::PySourceInfo,
+        selector::PySelector,
+        stamps::{self, PyTimestampStack},
+        zbytes::{self, PyZBytes},
+    },
+};
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::{Error, Query as Engine, Queue, runtime::Birth};
+use zwire_proto::zenoh::{
+    Encoding, KeyExpr, Parameters,
+    session::{EntityId, QueryReply, QueryReplyBody, ReplyError},
+    wire::TsStack,
+};
+
+/// A declared queryable. A context manager, and an iterator over its queries unless it has a
+/// callback. It undeclares itself when it is dropped, unless it has a callback.
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Receiver)]
+pub(crate) struct Queryable;
+
+impl Queryable {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        queue: Arc<Queue<Engine>>,
+        handler: HandlerArg,
+    ) -> PyResult<Py<Self>> {
+        let base = Receiver::new(py, (session, id, "queryable"), key, queue, handler)?;
+        Py::new(py, (Self, base))
+    }
+}
+
+#[pymethods]
+impl Queryable {
+    /// Number of exceptions raised by its callback.
+    #[getter]
+    fn errors(slf: &Bound<'_, Self>) -> u64 {
+        slf.as_super().get().life.errors()
+    }
+}
+
+impl Item for Engine {
+    const IS_ANSWERED: bool = true;
+
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let (key, parameters) = (self.key.clone(), self.parameters.clone());
+        let stamps = self.stamps.clone().map(|stamps| stamps::taken(py, *stamps));
+        let query = Query {
+            key,
+            parameters,
+            any_key: self.accept_any_key,
+            source_info: self.source_info,
+            body: self.body.clone(),
+            attachment: self.attachment.clone(),
+            stamps,
+            open: OpenQuery::new(self),
+            birth: Birth::here(),
+        };
+        Ok(Py::new(py, query)?.into_any())
+    }
+
+    fn handed(item: &Bound<'_, PyAny>) -> Option<Handed> {
+        item.cast::<Query>().ok().map(|query| Handed::new(&query.get().open))
+    }
+}
+
+/// A query, to be answered any number of times. The asker is told that no more replies come when the
+/// query is dropped, left as a context manager, or not referenced any more; also when the callback or
+/// loop iteration that got it has answered it and ends, even if another object still refers to it.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Query {
+    key: KeyExpr,
+    parameters: zwire_proto::Text,
+    any_key: bool,
+    source_info: Option<zwire_proto::zenoh::wire::SourceInfo>,
+    body: Option<zwire_proto::zenoh::wire::QueryBody>,
+    attachment: Option<bytes::Bytes>,
+    /// Stack of time stamps, and the callback that makes those of this session, unless the clock does.
+    stamps: Option<(TsStack, Option<Arc<stamps::Callback>>)>,
+    open: Arc<OpenQuery>,
+    birth: Birth,
+}
+
+impl Query {
+    fn send(&self, py: Python<'_>, body: QueryReplyBody, express: Option<bool>) -> PyResult<()> {
+        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        let engine = self.open.query(py)?;
+        let clock = || engine.new_timestamp().map_err(|error| errors::engine(py, &error));
+        let stamps = match &self.stamps {
+            Some((stack, callback)) => Some(stamps::sent(py, stack.clone(), callback.as_deref(), clock)?),
+            None => None,
+        };
+        let reply = QueryReply { body, express, stamps };
+        let mut interrupt = crate::loops::interrupt::Interrupt::default();
+        let result = py.detach(|| engine.reply(reply, &mut || interrupt.check()));
+        match result {
+            Ok(()) => {
+                self.open.answered();
+                Ok(())
+            }
+            Err(Error::Interrupted) => {
+                interrupt.raise()?;
+                Err(errors::engine(py, &Error::Interrupted))
+            }
+            Err(error) => Err(errors::engine(py, &error)),
+        }
+    }
+}
+
+#[pymethods]
+impl Query {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
+        self.drop(py);
+    }
+
+    fn __str__(&self) -> String {
+        if self.parameters.is_empty() {
+            self.key.as_str().to_owned()
+        } else {
+            format!("{}?{}", self.key.as_str(), self.parameters)
+        }
+    }
+
+    /// Key expression and parameters of the query.
+    #[getter]
+    fn selector(&self) -> PySelector {
+        PySelector::of(self.key.clone(), Parameters::from(self.parameters.clone()))
+    }
+
+    /// Key expression of the query.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// Parameters: the part of the selector after the `?`.
+    #[getter]
+    fn parameters(&self) -> PyParameters {
+        PyParameters::of(Parameters::from(self.parameters.clone()))
+    }
+
+    /// Value sent with the query.
+    #[getter]
+    fn payload(&self) -> Option<PyZBytes> {
+        self.body.as_ref().map(|body| PyZBytes(body.payload.clone()))
+    }
+
+    /// Encoding of the value.
+    #[getter]
+    fn encoding(&self) -> Option<encoding::PyEncoding> {
+        self.body.as_ref().map(|body| encoding::PyEncoding(body.encoding.clone()))
+    }
+
+    /// Attachment of the asker.
+    #[getter]
+    fn attachment(&self) -> Option<PyZBytes> {
+        self.attachment.clone().map(PyZBytes)
+    }
+
+    /// Entity that asks.
+    #[getter]
+    fn source_info(&self) -> Option<PySourceInfo> {
+        self.source_info.map(PySourceInfo)
+    }
+
+    /// Time stamps of its way, if the asker wants them. Replies continue the stack.
+    #[getter]
+    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
+        stamps::shown(self.stamps.as_ref().map(|(stack, _)| stack))
+    }
+
+    /// Keys on which the asker accepts replies.
+    fn accepts_replies(&self) -> enums::PyReplyKeyExpr {
+        reply_key(self.any_key)
+    }
+
+    /// Replies with a value.
+    ///
+    /// Congestion control and priority are those of the query: the arguments are accepted for
+    /// compatibility, and have no effect, as in eclipse-zenoh.
+    #[pyo3(signature = (
+        key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
+        attachment=None, timestamp=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn reply(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (congestion_control, priority);
+        let key = keyexpr::extract(key_expr)?;
+        let body = put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
+        self.send(py, QueryReplyBody::Sample { key, body }, express)
+    }
+
+    /// Replies with an error.
+    #[pyo3(signature = (payload, *, encoding=None))]
+    fn reply_err(
+        &self,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
+        let payload = zbytes::extract(payload)?;
+        self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload, stamps: None }), None)
+    }
+
+    /// Replies with a deletion. Congestion control and priority as in `reply`.
+    #[pyo3(signature = (
+        key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn reply_del(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (congestion_control, priority);
+        let key = keyexpr::extract(key_expr)?;
+        let body = del_body(attachment, timestamp, None)?;
+        self.send(py, QueryReplyBody::Sample { key, body }, express)
+    }
+
+    /// Finishes the query, so that the asker gets its final response. Does nothing the second time.
+    fn drop(&self, py: Python<'_>) {
+        self.open.end(py, End::Dropped);
+    }
+}
+
+/// Ends a query after its callback or loop iteration has returned in an event loop: `returned`, `raised` or
+/// `went-on`. The error of later replies names the reason.
+#[pyfunction]
+pub(crate) fn end_query(py: Python<'_>, query: &Bound<'_, Query>, how: &str) -> PyResult<()> {
+    let how = match how {
+        "returned" => End::Returned,
+        "raised" => End::Raised,
+        "went-on" => End::LoopWentOn,
+        _ => {
+            return Err(errors::invalid(py, format!("how must be returned, raised or went-on, not {how:?}")));
+        }
+    };
+    query.get().open.end(py, how);
+    Ok(())
+}

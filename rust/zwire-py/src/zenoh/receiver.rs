@@ -1,0 +1,169 @@
+//! [`Receiver`]: base class of subscribers and queryables, and [`Source`], which reads a `handler` attribute.
+
+use crate::{
+    errors,
+    loops::{calling::Life, item::Item},
+    zenoh::{
+        declared::Declared,
+        global_id::PyEntityGlobalId,
+        handle::Handle,
+        handlers::{self, Handler, HandlerArg},
+        keyexpr::PyKeyExpr,
+    },
+};
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::Queue;
+use zwire_proto::zenoh::{KeyExpr, session::EntityId};
+
+/// Source of the items of a receiver: a channel of zwire, or an object given with the callback that has these
+/// methods itself.
+pub(crate) enum Source<'py> {
+    Channel(Bound<'py, Handler>),
+    Own(Bound<'py, PyAny>),
+}
+
+impl<'py> Source<'py> {
+    /// What is behind a `handler` attribute.
+    pub(crate) fn of(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Self> {
+        let handler = handler.bind(py);
+        if handler.is_none() || handler.is_instance_of::<Handler>() {
+            return Ok(Self::Channel(channel(py, handler.as_unbound())?));
+        }
+        Ok(Self::Own(handler.clone()))
+    }
+
+    pub(crate) fn try_recv(&self, py: Python<'py>) -> PyResult<Option<Py<PyAny>>> {
+        match self {
+            Self::Channel(channel) => channel.get().try_recv(py),
+            Self::Own(own) => {
+                let item = own.call_method0("try_recv")?;
+                Ok((!item.is_none()).then(|| item.unbind()))
+            }
+        }
+    }
+
+    pub(crate) fn recv(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        match (self, timeout) {
+            (Self::Channel(channel), _) => channel.get().recv(py, timeout),
+            (Self::Own(own), None) => Ok(own.call_method0("recv")?.unbind()),
+            (Self::Own(own), Some(timeout)) => Ok(own.call_method1("recv", (timeout,))?.unbind()),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Channel(channel) => Ok(Handler::iter(channel.clone())?.into_any().unbind()),
+            Self::Own(own) => Ok(own.try_iter()?.into_any().unbind()),
+        }
+    }
+}
+
+/// The channel behind a `handler` attribute.
+fn channel<'py>(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Bound<'py, Handler>> {
+    handler
+        .bind(py)
+        .cast::<Handler>()
+        .cloned()
+        .map_err(|_| errors::usage(py, "this has a callback: items go there, not through a channel"))
+}
+
+/// A declaration that receives items. A context manager, and an iterator over its items unless it has a
+/// callback. It undeclares itself when it is dropped, unless it has a callback.
+#[pyclass(module = "zwire._zwire", frozen, subclass)]
+pub(crate) struct Receiver {
+    pub(crate) declared: Declared,
+    pub(crate) key: KeyExpr,
+    pub(crate) queue: Box<dyn handlers::Source>,
+    handler: Py<PyAny>,
+    pub(crate) life: Arc<Life>,
+}
+
+impl Receiver {
+    pub(crate) fn new<T: Item>(
+        py: Python<'_>,
+        (session, id, what): (Handle, EntityId, &'static str),
+        key: KeyExpr,
+        queue: Arc<Queue<T>>,
+        handler: HandlerArg,
+    ) -> PyResult<Self> {
+        let background = matches!(handler, HandlerArg::Callback { .. });
+        let life = Life::of(&session.0.callbacks);
+        let handler = handler.attach(py, &queue, Some(&session), &life)?;
+        let declared = Declared::new(session, id, what).background(background);
+        Ok(Self { declared, key, queue: Box::new(queue), handler, life })
+    }
+
+    /// The channel, for what callbacks do not have.
+    pub(crate) fn channel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handler>> {
+        channel(py, &self.handler)
+    }
+}
+
+#[pymethods]
+impl Receiver {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.declared.exit(py)
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.declared.global_id()
+    }
+
+    /// What it subscribes to, or answers.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.key.clone())
+    }
+
+    /// The channel, or what was given with the callback.
+    #[getter]
+    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+        self.handler.clone_ref(py)
+    }
+
+    /// How many items were dropped because the handler was full.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// Waits until all neighbours know of it: what they send or ask from then on can arrive. With a timeout in
+    /// seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.declared.wait_ready(py, timeout)
+    }
+
+    /// Takes the declaration back. A second time is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
+    /// The next item, or None if there is none right now.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Source::of(py, &self.handler)?.try_recv(py)
+    }
+
+    /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        Source::of(py, &self.handler)?.recv(py, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Source::of(py, &self.handler)?.iter()
+    }
+}

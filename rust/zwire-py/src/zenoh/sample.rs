@@ -1,0 +1,255 @@
+//! `Sample`, `SourceInfo` and `EntityGlobalId`.
+
+use crate::{
+    errors,
+    zenoh::{
+        encoding::PyEncoding,
+        enums::{PyCongestionControl, PyPriority, PyReliability, PySampleKind},
+        global_id::PyEntityGlobalId,
+        keyexpr::PyKeyExpr,
+        stamps::{self, PyTimestampStack},
+        timestamp::{self, PyTimestamp},
+        zbytes::PyZBytes,
+    },
+};
+use bytes::Bytes;
+use core::hash::{Hash, Hasher};
+use pyo3::{prelude::*, types::PyType};
+use std::collections::hash_map::DefaultHasher;
+use zwire_proto::zenoh::{
+    Priority, Qos,
+    session::{Sample, Stamps},
+    wire::{SourceInfo, TsStack},
+};
+
+/// Entity that made a sample, and the sample's sequence number there.
+#[pyclass(name = "SourceInfo", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PySourceInfo(pub(crate) SourceInfo);
+
+/// Extracts an optional `SourceInfo`.
+pub(crate) fn source_info(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<SourceInfo>> {
+    let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
+        return Ok(None);
+    };
+    match obj.cast::<PySourceInfo>() {
+        Ok(info) => Ok(Some(info.get().0)),
+        Err(_) => Err(errors::wrong_type("a SourceInfo", obj)),
+    }
+}
+
+#[pymethods]
+impl PySourceInfo {
+    #[new]
+    fn new(source_id: &PyEntityGlobalId, source_sn: u32) -> Self {
+        Self(SourceInfo { zid: source_id.zid, eid: source_id.eid, sn: source_sn })
+    }
+
+    /// Entity that made the sample.
+    #[getter]
+    fn source_id(&self) -> PyEntityGlobalId {
+        PyEntityGlobalId::of(self.0.zid, self.0.eid)
+    }
+
+    /// Sequence number of the sample at its source.
+    #[getter]
+    fn source_sn(&self) -> u32 {
+        self.0.sn
+    }
+
+    fn __repr__(&self) -> String {
+        format!("SourceInfo({}, source_sn={})", self.source_id().__repr__(), self.0.sn)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyEntityGlobalId, u32)) {
+        (slf.get_type(), (slf.get().source_id(), slf.get().0.sn))
+    }
+}
+
+/// Value of a key, or its deletion: what subscribers and gets receive.
+#[pyclass(name = "Sample", module = "zwire.zenoh", frozen, skip_from_py_object)]
+pub(crate) struct PySample {
+    /// The sample without its payload.
+    sample: Sample,
+    // Made with the sample, since nearly every program reads it: returning an existing object is cheaper
+    // than making one for each access.
+    /// The value; empty for a deletion.
+    #[pyo3(get)]
+    payload: Py<PyZBytes>,
+}
+
+impl PySample {
+    fn new(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
+        let payload = Py::new(py, PyZBytes(core::mem::take(&mut sample.payload)))?;
+        // The link is not part of a sample where samples are compared and pickled.
+        sample.link = 0;
+        Ok(Self { sample, payload })
+    }
+
+    /// Makes a sample that has just arrived.
+    #[inline]
+    pub(crate) fn arrived(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
+        if sample.stamps.is_some() {
+            let stack = stamps::arrived(py, sample.stamps.take());
+            sample.stamps = stack.map(|stack| Box::new(settled(stack)));
+        }
+        Self::new(py, sample)
+    }
+
+    fn bytes(&self) -> &Bytes {
+        &self.payload.get().0
+    }
+}
+
+/// Stamps to which no more are added.
+const fn settled(stack: TsStack) -> Stamps {
+    Stamps { stack, route: None, pending: None }
+}
+
+#[pymethods]
+impl PySample {
+    /// Key of the sample.
+    #[getter]
+    fn key_expr(&self) -> PyKeyExpr {
+        PyKeyExpr(self.sample.key.clone())
+    }
+
+    /// Kind of the sample: a value or a deletion.
+    #[getter]
+    fn kind(&self) -> PySampleKind {
+        PySampleKind(self.sample.kind)
+    }
+
+    /// Encoding of the payload.
+    #[getter]
+    fn encoding(&self) -> PyEncoding {
+        PyEncoding(self.sample.encoding.clone())
+    }
+
+    /// Time at which it was made, if it has a timestamp.
+    #[getter]
+    fn timestamp(&self) -> Option<PyTimestamp> {
+        self.sample.timestamp.map(PyTimestamp)
+    }
+
+    /// Congestion control of the sample: the policy for a full queue.
+    #[getter]
+    fn congestion_control(&self) -> PyCongestionControl {
+        PyCongestionControl(self.sample.qos.congestion())
+    }
+
+    /// Priority of the sample. The priority Control, which only the protocol should use, is shown as
+    /// `DATA`.
+    #[getter]
+    fn priority(&self) -> PyPriority {
+        PyPriority(match self.sample.qos.priority() {
+            Priority::Control => Priority::default(),
+            priority => priority,
+        })
+    }
+
+    /// Whether it was sent without batching.
+    #[getter]
+    fn express(&self) -> bool {
+        self.sample.qos.express()
+    }
+
+    /// Reliability with which it was sent.
+    #[getter]
+    fn reliability(&self) -> PyReliability {
+        PyReliability(self.sample.reliability)
+    }
+
+    /// Attachment of the user, if there is one.
+    #[getter]
+    fn attachment(&self) -> Option<PyZBytes> {
+        self.sample.attachment.clone().map(PyZBytes)
+    }
+
+    /// Source of the sample, if it carries one.
+    #[getter]
+    fn source_info(&self) -> Option<PySourceInfo> {
+        self.sample.source_info.as_deref().copied().map(PySourceInfo)
+    }
+
+    /// Time stamps of its way, if its sender asked for them.
+    #[getter]
+    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
+        stamps::shown(self.sample.stamps.as_deref().map(|stamps| &stamps.stack))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let kind = self.kind().into_pyobject(py)?.repr()?;
+        let payload = self.payload.bind(py).repr()?;
+        Ok(format!("<Sample {} {kind} {payload} {}>", self.sample.key, self.sample.encoding))
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.sample.key, self.bytes(), self.sample.timestamp).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = other.py();
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let other = other.get();
+                let equal = self.sample == other.sample && self.bytes() == other.bytes();
+                Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
+            }
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    /// Constructor for pickle. Older pickles have no stack.
+    #[staticmethod]
+    #[pyo3(signature = (key, kind, payload, encoding, timestamp, qos, reliability, source, attachment, stack=None))]
+    #[allow(clippy::too_many_arguments, reason = "the parts of a sample")]
+    fn _restore(
+        key: &PyKeyExpr,
+        kind: PySampleKind,
+        payload: &Bound<'_, PyZBytes>,
+        encoding: &PyEncoding,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        qos: u8,
+        reliability: PyReliability,
+        source: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyZBytes>>,
+        stack: Option<stamps::StackParts>,
+    ) -> PyResult<Self> {
+        let sample = Sample {
+            key: key.0.clone(),
+            kind: kind.0,
+            payload: payload.get().0.clone(),
+            encoding: encoding.0.clone(),
+            timestamp: timestamp::extract_option(timestamp)?,
+            qos: Qos(qos),
+            reliability: reliability.0,
+            source_info: source_info(source)?.map(Box::new),
+            attachment: attachment.map(|attachment| attachment.get().0.clone()),
+            stamps: stack.map(|stack| Box::new(settled(stamps::of_parts(stack)))),
+            link: 0,
+        };
+        Self::new(payload.py(), sample)
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
+        let this = slf.get();
+        let parts = (
+            this.key_expr(),
+            this.kind(),
+            this.payload.clone_ref(slf.py()),
+            this.encoding(),
+            this.timestamp(),
+            this.sample.qos.0,
+            this.reliability(),
+            this.source_info(),
+            this.attachment(),
+            this.sample.stamps.as_deref().map(|stamps| stamps::parts(&stamps.stack)),
+        );
+        Ok((slf.get_type().getattr("_restore")?, parts))
+    }
+}

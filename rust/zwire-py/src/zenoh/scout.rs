@@ -1,0 +1,191 @@
+//! `scout`: search for nodes.
+
+use crate::{
+    errors,
+    loops::{calling::Life, item::Item},
+    zenoh::{
+        enums::{PyWhatAmI, title},
+        handlers::HandlerArg,
+        matcher::PyWhatAmIMatcher,
+        receiver::Source,
+        zid::PyZenohId,
+    },
+};
+use parking_lot::Mutex;
+use pyo3::{exceptions::PyTypeError, prelude::*, types::PyDict};
+use std::sync::Arc;
+use zwire_engine::{
+    config::Roles,
+    scouting::{self, Found, Listing},
+};
+use zwire_proto::zenoh::WhatAmI;
+
+/// Answer of a node.
+#[pyclass(module = "zwire.zenoh", frozen)]
+pub(crate) struct Hello(Found);
+
+#[pymethods]
+impl Hello {
+    /// The role of the node.
+    #[getter]
+    const fn whatami(&self) -> PyWhatAmI {
+        PyWhatAmI(self.0.whatami)
+    }
+
+    /// The id of the node.
+    #[getter]
+    const fn zid(&self) -> PyZenohId {
+        PyZenohId(self.0.zid)
+    }
+
+    /// Locators of the node, as far as they are usable from here.
+    #[getter]
+    fn locators(&self) -> Vec<String> {
+        self.0.locators.iter().map(|locator| locator.as_str().to_owned()).collect()
+    }
+
+    /// Address that the answer came from, such as `192.168.1.5:47123`.
+    #[getter]
+    fn source(&self) -> String {
+        self.0.from.to_string()
+    }
+
+    fn __str__(&self) -> String {
+        let locators = self.locators().join(", ");
+        let role = title(self.0.whatami);
+        format!("Hello {{ zid: {}, whatami: {role}, locators: [{locators}] }}", self.0.zid)
+    }
+
+    fn __repr__(&self) -> String {
+        self.__str__()
+    }
+}
+
+impl Item for Found {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, Hello(self))?.into_any())
+    }
+}
+
+/// Searches that the exit of the interpreter has to end.
+static RUNNING: Mutex<Vec<Arc<Listing>>> = Mutex::new(Vec::new());
+
+/// Ends all searches.
+pub(crate) fn stop_all() {
+    let running = core::mem::take(&mut *RUNNING.lock());
+    for listing in running {
+        listing.stop();
+    }
+}
+
+/// A search for nodes: a context manager, and an iterator over the answers unless it has a callback. It
+/// ends with `stop()`, or when it is dropped unless it has a callback.
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic)]
+pub(crate) struct Scout {
+    listing: Arc<Listing>,
+    handler: Py<PyAny>,
+    background: bool,
+}
+
+impl Drop for Scout {
+    fn drop(&mut self) {
+        if !self.background {
+            self.listing.stop();
+        }
+    }
+}
+
+#[pymethods]
+impl Scout {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
+        self.listing.stop();
+    }
+
+    /// The channel, or the handler given with the callback.
+    #[getter]
+    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
+        self.handler.clone_ref(py)
+    }
+
+    /// Number of answers dropped because the handler was full.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.listing.queue().dropped()
+    }
+
+    /// Ends the search. A second call does nothing.
+    fn stop(&self) {
+        self.listing.stop();
+    }
+
+    /// The next answer, or None if none is waiting.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Source::of(py, &self.handler)?.try_recv(py)
+    }
+
+    /// Waits for the next answer. Raises `TimedOut` after `timeout` seconds, if given.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        Source::of(py, &self.handler)?.recv(py, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Source::of(py, &self.handler)?.iter()
+    }
+}
+
+/// Parses `None`, a role, a matcher, or its text.
+fn roles(py: Python<'_>, what: Option<&Bound<'_, PyAny>>) -> PyResult<Roles> {
+    let Some(what) = what.filter(|what| !what.is_none()) else {
+        return Ok([WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client].into_iter().collect());
+    };
+    let roles = if let Ok(matcher) = what.cast::<PyWhatAmIMatcher>() {
+        *matcher.get()
+    } else if let Ok(text) = what.extract::<String>() {
+        PyWhatAmIMatcher::new(py, Some(&text))?
+    } else if let Ok(role) = what.extract::<PyWhatAmI>() {
+        return Ok([role.0].into_iter().collect());
+    } else {
+        let kind = what.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("what must be a WhatAmIMatcher or its text, not {kind}")));
+    };
+    let roles: Roles = roles.roles().collect();
+    if roles.is_empty() {
+        return Err(errors::invalid(py, "what matches no role: no node would be asked".to_owned()));
+    }
+    Ok(roles)
+}
+
+/// Searches for nodes, with the settings of `scouting/multicast`: each answer goes to the handler. A node
+/// answers each SCOUT, on each interface.
+#[pyfunction]
+#[pyo3(signature = (handler=None, what=None, config=None))]
+pub(crate) fn scout(
+    py: Python<'_>,
+    handler: Option<&Bound<'_, PyAny>>,
+    what: Option<&Bound<'_, PyAny>>,
+    config: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Scout> {
+    crate::log::attach(py)?;
+    let handler = HandlerArg::parse(py, handler)?;
+    let roles = roles(py, what)?;
+    let config = match config.filter(|config| !config.is_none()) {
+        Some(config) => crate::config::extract(config)?,
+        None => zwire_engine::Config::default(),
+    };
+    let queued = handler.engine();
+    let listing = py.detach(|| scouting::scout(&config, roles, queued));
+    let listing = Arc::new(listing.map_err(|error| errors::engine(py, &error))?);
+    let background = matches!(handler, HandlerArg::Callback { .. });
+    let handler = handler.attach(py, listing.queue(), None, &Arc::<Life>::default())?;
+    let mut running = RUNNING.lock();
+    running.retain(|known| !known.queue().is_closed());
+    running.push(listing.clone());
+    drop(running);
+    Ok(Scout { listing, handler, background })
+}

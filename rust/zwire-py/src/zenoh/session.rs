@@ -1,0 +1,487 @@
+//! `Session`: opening, declaring, publishing, querying.
+
+use crate::{
+    errors,
+    loops::{interrupt::Interrupt, timeout::seconds},
+    zenoh::{
+        bodies::{del_body, locality, put_body, qos, query_body},
+        encoding, enums,
+        global_id::PyEntityGlobalId,
+        handle::{Handle, SessionRef},
+        handlers::HandlerArg,
+        info::SessionInfo,
+        keyexpr::{self, PyKeyExpr},
+        liveliness::Liveliness,
+        publisher::Publisher,
+        querier::Querier,
+        queryable::Queryable,
+        reply, sample, selector, stamps,
+        subscriber::Subscriber,
+        timestamp::PyTimestamp,
+        zbytes,
+        zid::PyZenohId,
+    },
+};
+use parking_lot::Mutex;
+use pyo3::{prelude::*, types::PyDict};
+use std::sync::{Arc, Weak};
+use zwire_engine::{Error, LINGER, Session as Engine, clock};
+use zwire_proto::zenoh::{
+    Encoding, Qos, Reliability,
+    session::{
+        Barrier, EntityId, Get, Publication, PublisherOptions, QuerierOptions, QueryableOptions,
+        SubscriberOptions,
+    },
+    wire::{Consolidation, QueryTarget},
+};
+
+/// Sessions that the exit of the interpreter has to close.
+static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
+
+/// Closes sessions and nodes that the program has left open, each within the engine's time limit.
+#[pyfunction]
+pub(crate) fn close_all(py: Python<'_>) {
+    crate::loops::ending::exit_begins();
+    zwire_engine::log::leave();
+    crate::zre::node::stop_all(py);
+    let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
+    py.detach(|| {
+        for session in open.iter().filter_map(Weak::upgrade) {
+            // In a forked child this does nothing.
+            let _ = session.engine.close();
+        }
+    });
+    crate::zenoh::scout::stop_all();
+    crate::zmtp::socket::close_all(py);
+    crate::loops::calling::wait_for_end(py);
+    crate::log::end(py);
+}
+
+/// Opens a session.
+///
+/// `timestamp_callback` makes the stamps of messages that ask for them (`timestamp_instrumentation`) in
+/// place of the clock: it gets a `TimestampContext` and returns bytes. It is called where a message is
+/// sent and where the program takes one.
+///
+/// Raises `ConnectError` when no endpoint answers, `ConfigError` when the configuration is inconsistent.
+#[pyfunction]
+#[pyo3(signature = (config=None, *, timestamp_callback=None))]
+pub(crate) fn open(
+    py: Python<'_>,
+    config: Option<&Bound<'_, PyAny>>,
+    timestamp_callback: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Session> {
+    crate::log::attach(py)?;
+    let config = match config.filter(|config| !config.is_none()) {
+        Some(config) => crate::config::extract(config)?,
+        None => zwire_engine::Config::default(),
+    };
+    let mut interrupt = Interrupt::default();
+    let result = py.detach(|| Engine::open(&config, &mut || interrupt.check()));
+    interrupt.raise()?;
+    let engine = result.map_err(|error| errors::engine(py, &error))?;
+    let stamper = timestamp_callback
+        .filter(|callback| !callback.is_none())
+        .map(|callback| stamps::Callback::install(callback, &engine))
+        .transpose()?;
+    let (keys, callbacks) = (Mutex::default(), Arc::default());
+    let session = Arc::new(SessionRef { engine, keys, callbacks, stamper });
+    let mut open = OPEN.lock();
+    open.retain(|known| known.strong_count() > 0);
+    open.push(Arc::downgrade(&session));
+    Ok(Session(Handle(session)))
+}
+
+/// An open session. A context manager; it closes when it is dropped.
+#[pyclass(module = "zwire.zenoh", frozen, weakref)]
+pub(crate) struct Session(pub(crate) Handle);
+
+#[pymethods]
+impl Session {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.close(py, None)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.0.0.engine.is_closed() { "closed" } else { "open" };
+        format!("<Session {} {state}>", self.0.0.engine.zid())
+    }
+
+    /// Id of this node.
+    fn zid(&self) -> PyZenohId {
+        PyZenohId(self.0.0.engine.zid())
+    }
+
+    /// Id of this session as an entity.
+    #[getter]
+    fn id(&self) -> PyEntityGlobalId {
+        self.0.global_id(EntityId(0))
+    }
+
+    /// Information about links and neighbours.
+    #[getter]
+    fn info(&self) -> SessionInfo {
+        SessionInfo(self.0.clone())
+    }
+
+    /// Closes the session: its links, handlers and callbacks. May be called repeatedly and from any
+    /// thread.
+    ///
+    /// Queued messages and running callbacks get `timeout` seconds together, two if it is None. After
+    /// that no callback is called any more except for its `drop`; callbacks still running are reported by
+    /// a warning in the log. If called within a callback, that one is not waited for. Threads that wait
+    /// for the session get `SessionClosed`; items received before can still be taken.
+    #[pyo3(signature = (timeout=None))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?.unwrap_or(LINGER);
+        let session = &self.0.0;
+        let mut interrupt = Interrupt::default();
+        let result = py.detach(|| {
+            let end = clock::mono().checked_add(timeout);
+            session.engine.close_within(timeout, &mut || interrupt.check())?;
+            let left = session.callbacks.finish(end, &mut || interrupt.check());
+            if left > 0 {
+                tracing::warn!(session = %session.engine.zid(), callbacks = left, "session closed while callbacks are running");
+            }
+            Ok(())
+        });
+        interrupt.raise()?;
+        result.map_err(|error| errors::engine(py, &error))
+    }
+
+    /// Whether the session is closed.
+    fn is_closed(&self) -> bool {
+        self.0.0.engine.is_closed()
+    }
+
+    /// Another handle of the same session, as returned by `zwire.spark.session`.
+    fn share(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Waits until all neighbours know the declarations of this session. False if the timeout, in
+    /// seconds, expires first.
+    ///
+    /// A client waits for its link as well. Neighbours that connect later get the declarations
+    /// automatically.
+    #[pyo3(signature = (timeout=None))]
+    fn ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let timeout = seconds(timeout)?;
+        self.0.run(py, |engine, interrupted| {
+            match engine.barrier(Barrier::Declarations, timeout, interrupted) {
+                Ok(()) => Ok(true),
+                Err(Error::TimedOut { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Waits until all neighbours have received the publications of this session, except best-effort
+    /// ones.
+    ///
+    /// Raises `TimedOut` after `timeout` seconds, if given; `LinkClosed` if the link of a client ended
+    /// before, so that publications may be lost.
+    #[pyo3(signature = (timeout=None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = seconds(timeout)?;
+        self.0.run(py, |engine, interrupted| engine.barrier(Barrier::Everything, timeout, interrupted))
+    }
+
+    /// A timestamp that is later than all previous ones.
+    fn new_timestamp(&self, py: Python<'_>) -> PyResult<PyTimestamp> {
+        self.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp)
+    }
+
+    /// Statistics by name, and of each link, subscriber and queryable: see `zwire.stats`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+        let engine = self.0.look(py)?;
+        let report = py.detach(|| engine.report());
+        crate::stats::session(py, &report, self.0.0.callbacks.errors())
+    }
+
+    /// The endpoints on which this node listens, as `tcp/address:port`.
+    fn listening(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.0.look(py)?.listening())
+    }
+
+    /// Declares a key expression, so that publications on it are shorter on the wire.
+    fn declare_keyexpr(&self, py: Python<'_>, key_expr: &Bound<'_, PyAny>) -> PyResult<PyKeyExpr> {
+        let key = keyexpr::extract(key_expr)?;
+        let declared = key.clone();
+        let id = self.0.run(py, move |engine, _| engine.declare_keyexpr(declared))?;
+        self.0.0.keys.lock().insert(key.clone(), id);
+        Ok(PyKeyExpr(key))
+    }
+
+    /// Undeclares a key expression declared with `declare_keyexpr`, or any other declaration.
+    fn undeclare(&self, py: Python<'_>, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(key) = obj.cast::<PyKeyExpr>() {
+            let Some(id) = self.0.0.keys.lock().remove(&key.get().0) else {
+                return Err(errors::usage(py, "this key expression is not declared in this session"));
+            };
+            // The end of the session has undeclared it already.
+            if self.0.look(py)?.is_closed() {
+                return Ok(());
+            }
+            return self.0.run(py, move |engine, _| engine.undeclare(id));
+        }
+        if obj.is_instance_of::<pyo3::types::PyString>() {
+            let what = "a text is not declared: give what `declare_keyexpr` returned";
+            return Err(errors::usage(py, what));
+        }
+        obj.call_method0("undeclare").map(|_| ())
+    }
+
+    /// Publishes a value.
+    #[pyo3(signature = (
+        key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
+        attachment=None, timestamp=None, timestamp_instrumentation=None, allowed_destination=None,
+        source_info=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        allowed_destination: Option<enums::PyLocality>,
+        source_info: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let publication = Publication {
+            key: keyexpr::extract(key_expr)?,
+            body: put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, source_info)?,
+            qos: qos(Qos::DEFAULT, congestion_control, priority, express),
+            reliability: Reliability::Reliable,
+            destination: locality(allowed_destination),
+            stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
+        };
+        self.0.put_once(py, publication)
+    }
+
+    /// Publishes every row of an Arrow record batch, without a Python object per row.
+    ///
+    /// Args:
+    ///     batch: An object with the Arrow C interface. Columns by name: `key` (not needed when `key_expr` is
+    ///         given), `payload`, and optionally `encoding`, `attachment`, `kind` (`put` or `del`),
+    ///         `priority` (1 to 7), `congestion` (`drop`, `block`, `block_first`), `express`.
+    ///     congestion_control: For rows without a value; BLOCK, since a batch fills queues at once.
+    ///
+    /// Raises:
+    ///     RowError: A row is invalid; `row`, `key` and `reason` describe it. The rows before it are
+    ///         published.
+    #[pyo3(signature = (batch, *, key_expr=None, congestion_control=None, priority=None, express=None))]
+    fn put_batch(
+        &self,
+        py: Python<'_>,
+        batch: &Bound<'_, PyAny>,
+        key_expr: Option<&Bound<'_, PyAny>>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+    ) -> PyResult<crate::zenoh::put_batch::PutSummary> {
+        crate::zenoh::put_batch::put_batch(py, self, batch, key_expr, congestion_control, priority, express)
+    }
+
+    /// Publishes a deletion.
+    #[pyo3(signature = (
+        key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None,
+        timestamp_instrumentation=None, allowed_destination=None, source_info=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        allowed_destination: Option<enums::PyLocality>,
+        source_info: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let publication = Publication {
+            key: keyexpr::extract(key_expr)?,
+            body: del_body(attachment, timestamp, source_info)?,
+            qos: qos(Qos::DEFAULT, congestion_control, priority, express),
+            reliability: Reliability::Reliable,
+            destination: locality(allowed_destination),
+            stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
+        };
+        self.0.put_once(py, publication)
+    }
+
+    /// Queries queryables; replies arrive through the handler.
+    #[pyo3(signature = (
+        selector, handler=None, *, target=None, consolidation=None, accept_replies=None, timeout=None,
+        congestion_control=None, priority=None, express=None, payload=None, encoding=None, attachment=None,
+        allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn get(
+        &self,
+        py: Python<'_>,
+        selector: &Bound<'_, PyAny>,
+        handler: Option<&Bound<'_, PyAny>>,
+        target: Option<enums::PyQueryTarget>,
+        consolidation: Option<&Bound<'_, PyAny>>,
+        accept_replies: Option<enums::PyReplyKeyExpr>,
+        timeout: Option<f64>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        payload: Option<&Bound<'_, PyAny>>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        allowed_destination: Option<enums::PyLocality>,
+        source_info: Option<&Bound<'_, PyAny>>,
+        cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
+        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (key, parameters) = selector::extract(selector)?;
+        let get = Get {
+            parameters,
+            target: target.map_or(QueryTarget::BestMatching, |t| t.0),
+            consolidation: consolidation
+                .map(enums::consolidation)
+                .transpose()?
+                .unwrap_or(Consolidation::Auto),
+            timeout: seconds(timeout)?,
+            qos: qos(Qos::REQUEST, congestion_control, priority, express),
+            body: query_body(payload, encoding)?,
+            attachment: zbytes::extract_option(attachment)?,
+            source_info: sample::source_info(source_info)?,
+            accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),
+            destination: locality(allowed_destination),
+            stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
+            ..Get::new(key)
+        };
+        reply::start(py, &self.0, get, HandlerArg::parse(py, handler)?, cancellation_token)
+    }
+
+    /// Declares a subscriber for a key expression.
+    #[pyo3(signature = (key_expr, handler=None, *, allowed_origin=None))]
+    fn declare_subscriber(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        handler: Option<&Bound<'_, PyAny>>,
+        allowed_origin: Option<enums::PyLocality>,
+    ) -> PyResult<Py<Subscriber>> {
+        let key = keyexpr::extract(key_expr)?;
+        let handler = HandlerArg::parse(py, handler)?;
+        let options = SubscriberOptions { origin: locality(allowed_origin) };
+        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let (id, queue) =
+            self.0.run(py, move |engine, _| engine.declare_subscriber(declared, options, engine_handler))?;
+        Subscriber::new(py, self.0.clone(), id, key, queue, handler)
+    }
+
+    /// Declares a queryable, which answers queries on a key expression.
+    #[pyo3(signature = (key_expr, handler=None, *, complete=None, allowed_origin=None))]
+    fn declare_queryable(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        handler: Option<&Bound<'_, PyAny>>,
+        complete: Option<bool>,
+        allowed_origin: Option<enums::PyLocality>,
+    ) -> PyResult<Py<Queryable>> {
+        let key = keyexpr::extract(key_expr)?;
+        let handler = HandlerArg::parse(py, handler)?;
+        let options =
+            QueryableOptions { complete: complete.unwrap_or(false), origin: locality(allowed_origin) };
+        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let (id, queue) =
+            self.0.run(py, move |engine, _| engine.declare_queryable(declared, options, engine_handler))?;
+        Queryable::new(py, self.0.clone(), id, key, queue, handler)
+    }
+
+    /// Declares a publisher for a key expression.
+    #[pyo3(signature = (
+        key_expr, *, encoding=None, congestion_control=None, priority=None, express=None, reliability=None,
+        allowed_destination=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn declare_publisher(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        reliability: Option<enums::PyReliability>,
+        allowed_destination: Option<enums::PyLocality>,
+    ) -> PyResult<Py<Publisher>> {
+        let key = keyexpr::extract(key_expr)?;
+        let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
+        let options = PublisherOptions {
+            qos: qos(Qos::DEFAULT, congestion_control, priority, express),
+            reliability: reliability.map_or(Reliability::Reliable, |r| r.0),
+            destination: locality(allowed_destination),
+        };
+        let (declared, with) = (key.clone(), options.clone());
+        let id = self.0.run(py, move |engine, _| engine.declare_publisher(declared, with))?;
+        Publisher::new(py, self.0.clone(), id, key, encoding, options)
+    }
+
+    /// Declares a querier for a key expression.
+    #[pyo3(signature = (
+        key_expr, *, target=None, consolidation=None, accept_replies=None, timeout=None,
+        congestion_control=None, priority=None, express=None, allowed_destination=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
+    fn declare_querier(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        target: Option<enums::PyQueryTarget>,
+        consolidation: Option<&Bound<'_, PyAny>>,
+        accept_replies: Option<enums::PyReplyKeyExpr>,
+        timeout: Option<f64>,
+        congestion_control: Option<enums::PyCongestionControl>,
+        priority: Option<enums::PyPriority>,
+        express: Option<bool>,
+        allowed_destination: Option<enums::PyLocality>,
+    ) -> PyResult<Py<Querier>> {
+        let key = keyexpr::extract(key_expr)?;
+        let options = QuerierOptions {
+            target: target.map_or(QueryTarget::BestMatching, |t| t.0),
+            consolidation: consolidation
+                .map(enums::consolidation)
+                .transpose()?
+                .unwrap_or(Consolidation::Auto),
+            timeout: seconds(timeout)?,
+            qos: qos(Qos::REQUEST, congestion_control, priority, express),
+            accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),
+            destination: locality(allowed_destination),
+        };
+        let declared = key.clone();
+        let id = self.0.run(py, move |engine, _| engine.declare_querier(declared, options))?;
+        Querier::new(py, self.0.clone(), id, key, options)
+    }
+
+    /// Liveliness tokens of this session and others.
+    fn liveliness(&self) -> Liveliness {
+        Liveliness(self.0.clone())
+    }
+}

@@ -1,0 +1,111 @@
+//! `Subscriber`: samples of a key expression.
+
+use crate::{
+    errors,
+    loops::item::Item,
+    zenoh::{handle::Handle, handlers::HandlerArg, receiver::Receiver},
+};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use zwire_engine::{Origins, Queue};
+use zwire_proto::zenoh::{
+    KeyExpr,
+    session::{EntityId, Sample},
+};
+
+/// A declared subscriber. A context manager, and an iterator over its samples unless it has a
+/// callback. It undeclares itself when it is dropped, unless it has a callback.
+#[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Receiver)]
+pub(crate) struct Subscriber {
+    queue: Arc<Queue<Sample>>,
+}
+
+impl Subscriber {
+    pub(crate) fn new(
+        py: Python<'_>,
+        session: Handle,
+        id: EntityId,
+        key: KeyExpr,
+        queue: Arc<Queue<Sample>>,
+        handler: HandlerArg,
+    ) -> PyResult<Py<Self>> {
+        let base = Receiver::new(py, (session, id, "subscriber"), key, queue.clone(), handler)?;
+        Py::new(py, (Self { queue }, base))
+    }
+
+    /// Key and queue, for a thread of the recorder that takes the samples.
+    pub(crate) fn source(slf: &Bound<'_, Self>) -> (KeyExpr, Arc<Queue<Sample>>) {
+        (slf.as_super().get().key.clone(), slf.get().queue.clone())
+    }
+
+    /// Other ends of the links by which samples come.
+    pub(crate) fn origins(slf: &Bound<'_, Self>) -> Arc<Origins> {
+        slf.as_super().get().declared.session.0.engine.origins()
+    }
+}
+
+/// Up to `max_rows` samples of a subscriber as an Arrow record batch.
+pub(crate) fn recv_batch(
+    py: Python<'_>,
+    receiver: &Receiver,
+    queue: &Arc<Queue<Sample>>,
+    max_rows: usize,
+    timeout: Option<f64>,
+) -> PyResult<Py<PyAny>> {
+    let channel = receiver.channel(py)?;
+    receiver.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
+        // What has arrived before the end can still be taken.
+        if queue.is_empty() { Err(e) } else { Ok(()) }
+    })?;
+    let failed = |error| channel.get().error(py, error, timeout);
+    crate::arrow::recv_batch(py, queue, max_rows, timeout, failed)
+}
+
+#[pymethods]
+impl Subscriber {
+    /// How many samples gave their place to newer ones of their key, with a `LatestChannel`.
+    #[getter]
+    fn replaced(&self) -> u64 {
+        self.queue.replaced()
+    }
+
+    /// How often its callback has raised.
+    #[getter]
+    fn errors(slf: &Bound<'_, Self>) -> u64 {
+        slf.as_super().get().life.errors()
+    }
+
+    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn recv_many(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_items: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
+    }
+
+    /// Up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
+    ///
+    /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
+    /// Waits for the first sample only; at the timeout the batch is empty. A batch holds about 8 MiB at
+    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the
+    /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
+    #[pyo3(signature = (max_rows=65536, timeout=None))]
+    fn recv_batch(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_rows: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
+    }
+}
+
+impl Item for Sample {
+    #[inline]
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, crate::zenoh::sample::PySample::arrived(py, self)?)?.into_any())
+    }
+}

@@ -1,0 +1,275 @@
+//! `NTP64`, `TimestampId` and `Timestamp`.
+
+use crate::{errors, loops::once::Once, zenoh::zbytes};
+use core::time::Duration;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyType},
+};
+use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
+
+/// A time since 1970 in units of 2^-32 seconds, until February 2106.
+///
+/// Args:
+///     seconds: Whole seconds.
+///     nanos: Nanoseconds on top of them; may be more than a second.
+///
+/// Raises:
+///     InvalidValue: The time is later than can be represented.
+#[pyclass(name = "NTP64", module = "zwire.zenoh", frozen, eq, ord, hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PyNtp64(pub(crate) Ntp64);
+
+/// Converts a time to a `datetime` with zone, which has microseconds.
+fn to_datetime(py: Python<'_>, time: Ntp64) -> PyResult<Bound<'_, PyAny>> {
+    let time = time.to_duration();
+    epoch(py)?.call_method1("__add__", (timedelta(py, time, false)?,))
+}
+
+fn from_datetime(datetime: &Bound<'_, PyAny>) -> PyResult<Ntp64> {
+    let py = datetime.py();
+    let since = datetime.call_method1("__sub__", (epoch(py)?,))?;
+    let part = |name: &str| since.getattr(name)?.extract::<i64>();
+    let (days, seconds, micros) = (part("days")?, part("seconds")?, part("microseconds")?);
+    // In a negative timedelta only the days are negative.
+    let time = u64::try_from(days).ok().zip(u64::try_from(seconds).ok()).zip(u64::try_from(micros).ok()).map(
+        |((days, seconds), micros)| {
+            Duration::from_secs(days * 86_400 + seconds) + Duration::from_micros(micros)
+        },
+    );
+    match time.map(Ntp64::from_duration) {
+        Some(Some(time)) => Ok(time),
+        Some(None) => Err(invalid(py, &TimestampError::TooLate)),
+        None => Err(errors::invalid(py, "the time lies before 1970".to_owned())),
+    }
+}
+
+fn timedelta(py: Python<'_>, time: Duration, negative: bool) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: Once<Py<PyType>> = Once::new();
+    let delta = CLASS.class(py, "datetime", "timedelta")?.call1((0, time.as_secs(), time.subsec_micros()))?;
+    if negative { delta.neg() } else { Ok(delta) }
+}
+
+fn epoch(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static EPOCH: Once<Py<PyAny>> = Once::new();
+    let epoch = EPOCH.get(|| {
+        let module = py.import("datetime")?;
+        let utc = module.getattr("timezone")?.getattr("utc")?;
+        Ok(module.getattr("datetime")?.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind())
+    })?;
+    Ok(epoch.bind(py))
+}
+
+fn invalid(py: Python<'_>, error: &TimestampError) -> PyErr {
+    errors::invalid(py, error.to_string())
+}
+
+#[pymethods]
+impl PyNtp64 {
+    #[new]
+    fn new(py: Python<'_>, seconds: u64, nanos: u64) -> PyResult<Self> {
+        Duration::from_secs(seconds)
+            .checked_add(Duration::from_nanos(nanos))
+            .and_then(Ntp64::from_duration)
+            .map(Self)
+            .ok_or_else(|| invalid(py, &TimestampError::TooLate))
+    }
+
+    /// Makes a time from the number in units of 2^-32 seconds, as returned by `int(ntp64)`.
+    #[staticmethod]
+    fn from_int(value: u64) -> Self {
+        Self(Ntp64(value))
+    }
+
+    /// Parses an instant such as `2024-07-01T13:51:12.129693Z`.
+    ///
+    /// Raises:
+    ///     InvalidValue: The text is not an instant, or it is too late.
+    #[classmethod]
+    fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
+        Ntp64::from_rfc3339(s).map(Self).map_err(|error| invalid(cls.py(), &error))
+    }
+
+    /// Seconds as a float, with a precision of about a quarter of a microsecond.
+    fn as_secs_f64(&self) -> f64 {
+        self.0.seconds_f64()
+    }
+
+    /// Whole seconds.
+    fn as_secs(&self) -> u32 {
+        self.0.seconds()
+    }
+
+    /// The whole time in nanoseconds, rounded up.
+    fn as_nanos(&self) -> u64 {
+        self.0.nanos()
+    }
+
+    /// The fraction of the second in nanoseconds, rounded up.
+    fn subsec_nanos(&self) -> u32 {
+        self.0.subsec_nanos()
+    }
+
+    /// Converts to a `datetime` in UTC, in whole microseconds.
+    fn to_datetime<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_datetime(py, self.0)
+    }
+
+    /// Formats as an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions are lost.
+    fn to_string_rfc3339_lossy(&self) -> String {
+        format!("{:#}", self.0)
+    }
+
+    fn __int__(&self) -> u64 {
+        self.0.0
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (u64,))> {
+        Ok((slf.get_type().getattr("from_int")?, (slf.get().0.0,)))
+    }
+}
+
+/// Id of the clock of a timestamp: 1 to 16 bytes, not all zero; mostly the id of a node.
+///
+/// Args:
+///     bytes: The number, lowest byte first.
+///
+/// Raises:
+///     InvalidValue: No bytes, more than 16, or only zeros.
+#[pyclass(name = "TimestampId", module = "zwire.zenoh", frozen, eq, ord, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PyTimestampId(pub(crate) ZenohId);
+
+fn timestamp_id(obj: &Bound<'_, PyAny>) -> PyResult<ZenohId> {
+    if let Ok(id) = obj.cast::<PyTimestampId>() {
+        return Ok(id.get().0);
+    }
+    let bytes = zbytes::of_buffer(obj)?
+        .ok_or_else(|| errors::wrong_type("a TimestampId, bytes or a bytearray", obj))?;
+    ZenohId::from_wire(&bytes).ok_or_else(|| {
+        let message = format!("an id has 1 to 16 bytes that are not all zero, not {} such", bytes.len());
+        errors::invalid(obj.py(), message)
+    })
+}
+
+#[pymethods]
+impl PyTimestampId {
+    #[new]
+    fn new(bytes: &Bound<'_, PyAny>) -> PyResult<Self> {
+        timestamp_id(bytes).map(Self)
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_le_bytes()[..self.0.wire_len()])
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
+        (slf.get_type(), (slf.get().__bytes__(slf.py()),))
+    }
+}
+
+/// Time, with the id of its clock. Ordered by time, then by id.
+///
+/// Args:
+///     time: A `datetime` with a time zone, or an `NTP64`.
+///     id: 1 to 16 bytes that are not all zero, lowest first, or a `TimestampId`.
+///
+/// Raises:
+///     InvalidValue: The time lies before 1970 or after February 2106, or the id is invalid.
+///     TypeError: The `datetime` has no time zone.
+#[pyclass(name = "Timestamp", module = "zwire.zenoh", frozen, eq, ord, hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PyTimestamp(pub(crate) Timestamp);
+
+/// Extracts an optional `Timestamp`.
+pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Timestamp>> {
+    let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
+        return Ok(None);
+    };
+    match obj.cast::<PyTimestamp>() {
+        Ok(timestamp) => Ok(Some(timestamp.get().0)),
+        Err(_) => Err(errors::wrong_type("a Timestamp", obj)),
+    }
+}
+
+#[pymethods]
+impl PyTimestamp {
+    #[new]
+    fn new(time: &Bound<'_, PyAny>, id: &Bound<'_, PyAny>) -> PyResult<Self> {
+        static DATETIME: Once<Py<PyType>> = Once::new();
+        let time_of = if let Ok(time) = time.cast::<PyNtp64>() {
+            time.get().0
+        } else if time.is_instance(DATETIME.class(time.py(), "datetime", "datetime")?)? {
+            from_datetime(time)?
+        } else {
+            return Err(errors::wrong_type("a datetime or NTP64", time));
+        };
+        Ok(Self(Timestamp { time: time_of, id: timestamp_id(id)? }))
+    }
+
+    /// The time as a `datetime` in UTC, in whole microseconds.
+    fn get_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_datetime(py, self.0.time)
+    }
+
+    /// The time with full precision.
+    fn get_time_as_ntp64(&self) -> PyNtp64 {
+        PyNtp64(self.0.time)
+    }
+
+    /// Id of the clock.
+    fn get_id(&self) -> PyTimestampId {
+        PyTimestampId(self.0.id)
+    }
+
+    /// Difference to the other one, as a `timedelta` in whole microseconds; negative if this one is
+    /// earlier.
+    fn get_diff_duration<'py>(&self, py: Python<'py>, other: &Self) -> PyResult<Bound<'py, PyAny>> {
+        let (mine, theirs) = (self.0.time, other.0.time);
+        let difference = Ntp64(mine.0.abs_diff(theirs.0));
+        timedelta(py, difference.to_duration(), mine < theirs)
+    }
+
+    /// Formats as `instant/id` with an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions
+    /// are lost.
+    fn to_string_rfc3339_lossy(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// Parses `instant/id`.
+    ///
+    /// Raises:
+    ///     InvalidValue: The text is no timestamp.
+    #[classmethod]
+    fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
+        s.parse().map(Self).map_err(|error| invalid(cls.py(), &error))
+    }
+
+    fn __str__(&self) -> String {
+        self.0.exact().to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.exact().to_string()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyNtp64, PyTimestampId)) {
+        (slf.get_type(), (slf.get().get_time_as_ntp64(), slf.get().get_id()))
+    }
+}

@@ -1,0 +1,231 @@
+//! Conversion of keyword arguments of sockets to options of the engine.
+
+use crate::{errors, zenoh::zbytes};
+use bytes::Bytes;
+use core::time::Duration;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict, PyTuple},
+};
+use std::{net::SocketAddr, sync::Arc};
+use zwire_engine::zmtp::{MISSED, SocketOptions, Verdict};
+use zwire_proto::zmtp::{
+    crypto::{KeyPair, PublicKey, SecretKey},
+    link::{AuthRequest, CurveClient, CurveServer, Denial, Heartbeat, PlainCredentials, Security, Version},
+    wire::{Metadata, Property, SocketType},
+};
+
+/// Dictionary of options; errors name the option.
+struct Options<'a, 'py>(&'a Bound<'py, PyDict>);
+
+impl<'py> Options<'_, 'py> {
+    /// The value of an option, unless it is missing or None.
+    fn get(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    fn wrong(&self, name: &str, problem: &str) -> PyErr {
+        // Error texts use the name without direction, because users set both directions at once.
+        let both = name.strip_prefix("send_").or_else(|| name.strip_prefix("receive_"));
+        errors::option(self.0.py(), both.unwrap_or(name), problem)
+    }
+
+    fn value<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str, wanted: &str) -> PyResult<Option<T>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        value.extract().map(Some).map_err(|_| self.wrong(name, &format!("expected {wanted}")))
+    }
+
+    fn flag(&self, name: &str) -> PyResult<bool> {
+        Ok(self.value(name, "True or False")?.unwrap_or_default())
+    }
+
+    fn count(&self, name: &str) -> PyResult<Option<usize>> {
+        let count = self.value::<usize>(name, "a number of at least 1")?;
+        if count == Some(0) {
+            return Err(self.wrong(name, "expected a number of at least 1"));
+        }
+        Ok(count)
+    }
+
+    fn seconds(&self, name: &str) -> PyResult<Option<Duration>> {
+        let wanted = "seconds of at least 0";
+        let Some(seconds) = self.value::<f64>(name, wanted)? else { return Ok(None) };
+        Duration::try_from_secs_f64(seconds)
+            .map(Some)
+            .map_err(|_| self.wrong(name, &format!("expected {wanted}, not {seconds}")))
+    }
+
+    /// Reads a CURVE key: 32 bytes, or Z85.
+    fn key(&self, name: &str) -> PyResult<Option<[u8; 32]>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        let raw = zbytes::extract(&value)?;
+        let key = <[u8; 32]>::try_from(&raw[..]).ok().or_else(|| zwire_proto::zre::z85::decode_key(&raw));
+        key.map(Some).ok_or_else(|| self.wrong(name, "expected a key of 32 bytes or of 40 characters of Z85"))
+    }
+}
+
+/// Extracts the options, and the time limit for closing.
+pub(crate) fn extract(
+    py: Python<'_>,
+    socket_type: SocketType,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<(SocketOptions, Option<Duration>)> {
+    let from = Options(options);
+    let mut to = SocketOptions::new(socket_type);
+    let handshake = &mut to.connection.handshake;
+    if let Some(identity) = from.get("identity")? {
+        let identity = zbytes::extract(&identity)?;
+        *handshake = handshake
+            .clone()
+            .with_identity(identity)
+            .map_err(|error| from.wrong("identity", &error.to_string()))?;
+    }
+    if let Some(metadata) = from.get("metadata")? {
+        for (name, value) in metadata.extract::<std::collections::BTreeMap<String, Vec<u8>>>()? {
+            if !name.to_ascii_lowercase().starts_with("x-") || name.len() > 255 {
+                return Err(from.wrong("metadata", "names begin with X- and have at most 255 characters"));
+            }
+            handshake.properties.push(Property { name: name.into(), value: value.into() });
+        }
+    }
+    match from.value::<String>("version", "\"3.1\" or \"3.0\"")?.as_deref() {
+        None | Some("3.1") => {}
+        Some("3.0") => handshake.version = Version::V3_0,
+        Some(_) => return Err(from.wrong("version", "expected \"3.1\" or \"3.0\"")),
+    }
+    handshake.security = security(&from)?;
+    to.authenticator = from.get("authenticator")?.map(|callable| authenticator(callable.unbind()));
+
+    let (tx, rx) = (&mut to.connection.tx, &mut to.connection.rx);
+    if let Some(messages) = from.count("send_high_water_mark")? {
+        tx.max_messages = messages;
+    }
+    if let Some(bytes) = from.count("send_high_water_bytes")? {
+        tx.max_bytes = bytes;
+    }
+    if let Some(messages) = from.count("receive_high_water_mark")? {
+        to.max_received = messages;
+    }
+    if let Some(bytes) = from.count("receive_high_water_bytes")? {
+        to.max_received_bytes = bytes;
+    }
+    if let Some(bytes) = from.count("max_message_size")? {
+        rx.max_message_size = bytes;
+    }
+    let heartbeat = match from.seconds("heartbeat")? {
+        None => tx.heartbeat,
+        Some(Duration::ZERO) => None,
+        Some(interval) => Some(Heartbeat::every(interval, MISSED)),
+    };
+    let heartbeat = match (heartbeat, from.seconds("heartbeat_timeout")?) {
+        (Some(heartbeat), Some(timeout)) => Some(Heartbeat { timeout, ttl: timeout, ..heartbeat }),
+        (heartbeat, _) => heartbeat,
+    };
+    let also_to_3_0 = from.flag("heartbeat_to_3_0")?;
+    let heartbeat = heartbeat.map(|heartbeat| Heartbeat { also_to_3_0, ..heartbeat });
+    (tx.heartbeat, rx.heartbeat) = (heartbeat, heartbeat);
+    if let Some(limit) = from.seconds("handshake_timeout")? {
+        to.connection.handshake_timeout = limit;
+    }
+    if let Some(count) = from.count("max_connections")? {
+        to.connection.max_connections = count;
+    }
+    if let Some(count) = from.count("max_handshakes")? {
+        to.connection.max_handshakes = count;
+    }
+    if let Some(first) = from.seconds("reconnect")? {
+        to.reconnect.first = first;
+    }
+    if let Some(max) = from.seconds("reconnect_max")? {
+        to.reconnect.max = max;
+    }
+    to.immediate = from.flag("immediate")?;
+    to.handover = from.flag("handover")?;
+    to.mandatory = from.flag("mandatory")?;
+    let linger = from.seconds("linger")?;
+    let _ = py;
+    Ok((to, linger))
+}
+
+/// Security settings. Random parts are made anew for each connection.
+fn security(from: &Options<'_, '_>) -> PyResult<Security> {
+    let server_key = from.key("server_key")?;
+    let secret = from.key("secret_key")?;
+    let public = from.key("public_key")?;
+    let asks = from.get("authenticator")?.is_some();
+    let plain = from.get("plain")?;
+    if let Some(plain) = plain {
+        if secret.is_some() || server_key.is_some() {
+            return Err(from.wrong("plain", "PLAIN and CURVE exclude each other"));
+        }
+        if let Ok(true) = plain.extract::<bool>() {
+            if !asks {
+                return Err(from.wrong("plain", "a PLAIN server needs an authenticator"));
+            }
+            return Ok(Security::PlainServer);
+        }
+        let pair = plain.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2);
+        let pair =
+            pair.ok_or_else(|| from.wrong("plain", "expected (user, password), or True for a server"))?;
+        let part = |at: usize| -> PyResult<Bytes> {
+            let part = zbytes::extract(&pair.get_item(at)?)?;
+            if part.len() > 255 {
+                return Err(from.wrong("plain", "user and password have at most 255 bytes"));
+            }
+            Ok(part)
+        };
+        return Ok(Security::PlainClient(PlainCredentials { username: part(0)?, password: part(1)? }));
+    }
+    let Some(secret) = secret else {
+        if server_key.is_some() || public.is_some() {
+            return Err(from.wrong("secret_key", "CURVE needs the secret key of this side"));
+        }
+        return Ok(Security::Null { authenticate: asks });
+    };
+    let keys = KeyPair::of(SecretKey::new(secret));
+    if public.is_some_and(|public| public != keys.public.0) {
+        return Err(from.wrong("public_key", "it does not belong to secret_key"));
+    }
+    Ok(match server_key {
+        Some(server) => Security::CurveClient(Box::new(CurveClient::new(keys, PublicKey(server), &[0; 48]))),
+        None => Security::CurveServer(Box::new(CurveServer::new(keys, asks, &[0; 96]))),
+    })
+}
+
+/// Wraps a callable as authenticator: it gets `(mechanism, address, credentials)`; True or the name of
+/// the user accepts the peer, an int is a ZAP status code.
+fn authenticator(callable: Py<PyAny>) -> zwire_engine::zmtp::Authenticator {
+    Arc::new(move |remote: SocketAddr, request: &AuthRequest| {
+        // Without an interpreter the callable cannot be asked, so the peer is refused.
+        let verdict = Python::try_attach(|py| {
+            ask(py, &callable, remote, request).unwrap_or_else(|error| {
+                error.write_unraisable(py, Some(callable.bind(py)));
+                Verdict::Deny(Denial::Internal)
+            })
+        });
+        verdict.unwrap_or(Verdict::Deny(Denial::Temporary))
+    })
+}
+
+fn ask(py: Python<'_>, callable: &Py<PyAny>, remote: SocketAddr, request: &AuthRequest) -> PyResult<Verdict> {
+    let credentials = request.credentials.iter().map(|part| PyBytes::new(py, part));
+    let credentials = PyTuple::new(py, credentials)?;
+    let mechanism = request.mechanism.to_string();
+    let answer = callable.bind(py).call1((mechanism, remote.ip().to_string(), credentials))?;
+    let user = |user_id: Bytes| Verdict::Allow { user_id, metadata: Metadata::default() };
+    if answer.is_none() {
+        return Ok(Verdict::Deny(Denial::Refused));
+    }
+    if let Ok(allowed) = answer.extract::<bool>() {
+        return Ok(if allowed { Verdict::allow() } else { Verdict::Deny(Denial::Refused) });
+    }
+    if let Ok(status) = answer.extract::<u16>() {
+        return Ok(match status {
+            200 => Verdict::allow(),
+            300 => Verdict::Deny(Denial::Temporary),
+            400 => Verdict::Deny(Denial::Refused),
+            _ => Verdict::Deny(Denial::Internal),
+        });
+    }
+    zbytes::extract(&answer).map(user)
+}

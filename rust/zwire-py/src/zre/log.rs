@@ -1,0 +1,281 @@
+//! ZRE/LOG in Python: collectors, senders, records.
+
+use crate::{
+    errors,
+    loops::{item::Item, timeout::seconds},
+    zenoh::handlers::Handler,
+    zre::settings,
+};
+use core::time::Duration;
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyInt},
+};
+use std::sync::Arc;
+use zwire_engine::{
+    Queue,
+    queue::{Bounds, Overflow},
+    zre::{LogCollector as Collector, LogRecord as Record, LogSender as Sender},
+};
+use zwire_proto::zre::wire::{LogEvent, LogLevel, log_hash};
+
+const LEVELS: [(&str, LogLevel); 3] =
+    [("ERROR", LogLevel::ERROR), ("WARNING", LogLevel::WARNING), ("INFO", LogLevel::INFO)];
+
+const EVENTS: [(&str, LogEvent); 7] = [
+    ("", LogEvent::NONE),
+    ("JOIN", LogEvent::JOIN),
+    ("LEAVE", LogEvent::LEAVE),
+    ("ENTER", LogEvent::ENTER),
+    ("EXIT", LogEvent::EXIT),
+    ("SEND", LogEvent::SEND),
+    ("RECV", LogEvent::RECV),
+];
+
+/// Name of a number; the number itself if it is not defined.
+fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T, number: u8) -> String {
+    let found = words.iter().find(|(_, known)| known == value);
+    found.map_or_else(|| number.to_string(), |(word, _)| (*word).to_owned())
+}
+
+fn of_word<T: Copy>(py: Python<'_>, words: &[(&'static str, T)], word: &str, what: &str) -> PyResult<T> {
+    let found = words.iter().find(|(known, _)| *known == word);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        errors::invalid(py, format!("{what} is one of {}, not {word:?}", known.join(", ")))
+    })
+}
+
+/// A ZRE/LOG record.
+#[pyclass(module = "zwire.zre", frozen)]
+pub(crate) struct LogRecord(Record);
+
+#[pymethods]
+impl LogRecord {
+    /// `ERROR`, `WARNING` or `INFO`.
+    #[getter]
+    fn level(&self) -> String {
+        word(&LEVELS, &self.0.log.level, self.0.log.level.0)
+    }
+
+    /// `JOIN`, `LEAVE`, `ENTER`, `EXIT`, `SEND`, `RECV`, or empty for a warning or an error.
+    #[getter]
+    fn event(&self) -> String {
+        word(&EVENTS, &self.0.log.event, self.0.log.event.0)
+    }
+
+    /// Hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their
+    /// mailbox.
+    #[getter]
+    const fn node(&self) -> u16 {
+        self.0.log.node
+    }
+
+    /// Hash of the peer concerned; 0 if there is none.
+    #[getter]
+    const fn peer(&self) -> u16 {
+        self.0.log.peer
+    }
+
+    /// Time of the record, in seconds since 1970. zyre sends whole seconds, other nodes milliseconds; the
+    /// size of the number tells which.
+    #[getter]
+    const fn time(&self) -> f64 {
+        self.0.log.timestamp().as_secs_f64()
+    }
+
+    /// Text of the record.
+    #[getter]
+    fn data(&self) -> String {
+        String::from_utf8_lossy(&self.0.log.data).into_owned()
+    }
+
+    /// Address of the sender, `ip:port` of the connection.
+    #[getter]
+    fn sender(&self) -> String {
+        self.0.from.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        let (node, peer) = (self.node(), self.peer());
+        format!("<LogRecord {} {} {node:04X} {peer:04X} {:?}>", self.level(), self.event(), self.data())
+    }
+}
+
+impl Item for Record {
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, LogRecord(self))?.into_any())
+    }
+}
+
+/// Collector of the logs of nodes (ZRE/LOG of 20/ZRE). A context manager, and an iterator over records.
+///
+/// Give its `endpoint` to a node as `collector`: the node announces it, and every node that supports
+/// ZRE/LOG sends its log there. When `queue` records wait, or `queue_bytes` of them, the oldest are
+/// dropped; with `on_overflow="drop_newest"` the newest.
+#[pyclass(module = "zwire.zre", frozen, weakref)]
+pub(crate) struct LogCollector {
+    engine: Collector,
+    handler: Py<Handler>,
+}
+
+impl LogCollector {
+    /// Queue of records, for a thread of this module that takes them.
+    pub(crate) fn queue(&self) -> Arc<Queue<Record>> {
+        self.engine.records().clone()
+    }
+}
+
+#[pymethods]
+impl LogCollector {
+    #[new]
+    #[pyo3(signature = (
+        bind="tcp://*:*", advertise=None, *, queue=65536, queue_bytes=33_554_432, on_overflow="drop_oldest"
+    ))]
+    fn new(
+        py: Python<'_>,
+        bind: &str,
+        advertise: Option<&str>,
+        queue: usize,
+        queue_bytes: usize,
+        on_overflow: &str,
+    ) -> PyResult<Self> {
+        crate::log::attach(py)?;
+        let overflow =
+            settings::overflow(on_overflow).filter(|overflow| !matches!(overflow, Overflow::Wait { .. }));
+        let overflow = overflow.ok_or_else(|| {
+            let problem = format!("expected drop_newest or drop_oldest, not {on_overflow:?}");
+            errors::option(py, "on_overflow", &problem)
+        })?;
+        let bounds = Bounds { messages: queue, bytes: queue_bytes, overflow };
+        let engine = py.detach(|| Collector::bind_bounded(bind, advertise, bounds));
+        let engine = engine.map_err(|error| errors::engine(py, &error))?;
+        let handler = Py::new(py, Handler::new(engine.records().clone()))?;
+        Ok(Self { engine, handler })
+    }
+
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
+        self.close(py);
+    }
+
+    /// Stops collecting. Records received before can still be taken.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.engine.close());
+    }
+
+    /// Endpoint that nodes are given.
+    #[getter]
+    fn endpoint(&self) -> &str {
+        self.engine.endpoint()
+    }
+
+    /// Number of records dropped because the queue was full.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.engine.records().dropped()
+    }
+
+    /// Number of messages that were not valid ZRE/LOG.
+    #[getter]
+    fn malformed(&self) -> u64 {
+        self.engine.malformed()
+    }
+
+    /// The next record, or None if none is waiting.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.handler.get().try_recv(py)
+    }
+
+    /// Waits for the next record. Raises `TimedOut` after `timeout` seconds, if given.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        self.handler.get().recv(py, timeout)
+    }
+
+    /// Takes up to `max_items` records at once; waits for the first one only, and returns an empty list
+    /// at the timeout.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
+        self.handler.get().recv_many(py, max_items, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> Py<Handler> {
+        self.handler.clone_ref(py)
+    }
+}
+
+/// Sender of log records for a node that is not a `Node` of this module (ZRE/LOG of 20/ZRE). A context
+/// manager.
+///
+/// The hash of the text `node` identifies the sender; zyre uses `ip:port` of the mailbox.
+#[pyclass(module = "zwire.zre", frozen, weakref)]
+pub(crate) struct LogSender(Sender);
+
+#[pymethods]
+impl LogSender {
+    #[new]
+    fn new(py: Python<'_>, node: &str) -> PyResult<Self> {
+        crate::log::attach(py)?;
+        Sender::new(node).map(Self).map_err(|error| errors::engine(py, &error))
+    }
+
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.close(py, 1.0)
+    }
+
+    /// Adds the collector at `tcp://host:port`. Lines logged before it has subscribed wait for it, the
+    /// newest 256 of them.
+    fn connect(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
+        py.detach(|| self.0.connect(endpoint)).map_err(|error| errors::engine(py, &error))
+    }
+
+    /// Logs a line. `peer` is a hash, or a text to be hashed; `time` is in seconds since 1970, by default
+    /// now.
+    #[pyo3(signature = (level, event="", data="", *, peer=None, time=None))]
+    fn log(
+        &self,
+        py: Python<'_>,
+        level: &str,
+        event: &str,
+        data: &str,
+        peer: Option<&Bound<'_, PyAny>>,
+        time: Option<f64>,
+    ) -> PyResult<()> {
+        let (level, event) = (of_word(py, &LEVELS, level, "level")?, of_word(py, &EVENTS, event, "event")?);
+        let peer = match peer.filter(|peer| !peer.is_none()) {
+            None => 0,
+            Some(peer) if peer.is_instance_of::<PyInt>() => peer.extract()?,
+            Some(peer) => log_hash(peer.extract::<String>()?.as_bytes()),
+        };
+        let time = time.map(|time| {
+            Duration::try_from_secs_f64(time)
+                .map_err(|_| errors::invalid(py, format!("time is seconds since 1970, not {time}")))
+        });
+        let time = time.transpose()?;
+        let result = py.detach(|| self.0.log(level, event, peer, time, data));
+        result.map_err(|error| errors::engine(py, &error))
+    }
+
+    /// Waits until the records were sent to collectors, at most `linger` seconds, and closes.
+    #[pyo3(signature = (linger=1.0))]
+    fn close(&self, py: Python<'_>, linger: f64) -> PyResult<()> {
+        let linger = seconds(Some(linger))?.unwrap_or_default();
+        py.detach(|| self.0.close(linger));
+        Ok(())
+    }
+}

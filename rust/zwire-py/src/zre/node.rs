@@ -1,0 +1,574 @@
+//! `zwire.zre`: a node of a ZRE network.
+
+use crate::{
+    arrow::ArrowBatch,
+    errors,
+    loops::{
+        calling::{self, Called},
+        interrupt::Interrupt,
+        once::Once,
+        timeout::seconds,
+    },
+    zenoh::handlers::{Handler, check_sync},
+    zre::settings,
+};
+use bytes::Bytes;
+use core::time::Duration;
+use parking_lot::Mutex;
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString},
+};
+use std::sync::{Arc, Weak};
+use zwire_engine::{
+    Error, Queue,
+    zre::{BatchTarget, Node as Engine, NodeEvent},
+};
+use zwire_proto::zre::{
+    Uuid,
+    node::{Delivery, Node as Machine},
+};
+
+/// Nodes that the exit of the interpreter has to stop.
+static OPEN: Mutex<Vec<Weak<Engine>>> = Mutex::new(Vec::new());
+
+/// Stops nodes that the program has left running.
+pub(crate) fn stop_all(py: Python<'_>) {
+    let open: Vec<Weak<Engine>> = core::mem::take(&mut *OPEN.lock());
+    py.detach(|| {
+        // All nodes begin to stop at once, and are then waited for together.
+        let open: Vec<Arc<Engine>> = open.iter().filter_map(Weak::upgrade).collect();
+        open.iter().for_each(|node| drop(node.begin_stop()));
+        // In a forked child this does nothing.
+        open.iter().for_each(|node| drop(node.stop(Duration::ZERO, &mut || false)));
+    });
+}
+
+/// Implementation of a node; `zwire.zre.Node` is its public class.
+#[pyclass(module = "zwire._zwire", name = "ZreNode", frozen, subclass, weakref)]
+pub(crate) struct Node {
+    engine: Arc<Engine>,
+    handler: Py<Handler>,
+    callback: bool,
+}
+
+/// Messages that are taken from an iterable before the interpreter lock is released to send them.
+const SEND_CHUNK: usize = 1024;
+
+/// Converts a delivery to a member of the Python enumeration.
+fn outcome(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
+    static MEMBERS: Once<[Py<PyAny>; 4]> = Once::new();
+    let members = MEMBERS.get(|| {
+        let class = py.import("zwire.zre._delivery")?.getattr("Delivery")?;
+        let member = |name| class.getattr(name).map(Bound::unbind);
+        Ok([member("QUEUED")?, member("FULL")?, member("NOT_RESPONDING")?, member("REFUSED")?])
+    })?;
+    let [queued, full, not_responding, refused] = members;
+    let member = match delivery {
+        Delivery::Queued => queued,
+        Delivery::Full => full,
+        Delivery::NotResponding => not_responding,
+        Delivery::Refused => refused,
+    };
+    Ok(member.clone_ref(py))
+}
+
+/// Outcome of a message to a group.
+#[pyclass(module = "zwire.zre", frozen)]
+pub(crate) struct Shouted(zwire_proto::zre::node::Shouted);
+
+#[pymethods]
+impl Shouted {
+    /// Members of the group by UUID, each with the outcome of its copy.
+    #[getter]
+    fn peers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (peer, delivery) in &self.0.peers {
+            dict.set_item(peer.to_string(), outcome(py, *delivery)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// Number of queued copies.
+    #[getter]
+    fn queued(&self) -> usize {
+        self.0.count(Delivery::Queued)
+    }
+
+    /// Number of copies lost because the queue of the member was full.
+    #[getter]
+    fn full(&self) -> usize {
+        self.0.count(Delivery::Full)
+    }
+
+    /// Number of copies lost because the connection to the member failed.
+    #[getter]
+    fn not_responding(&self) -> usize {
+        self.0.count(Delivery::NotResponding)
+    }
+
+    /// Number of copies not sent because the protocol generation of the member allows one frame per
+    /// message only.
+    #[getter]
+    fn refused(&self) -> usize {
+        self.0.count(Delivery::Refused)
+    }
+
+    fn __repr__(&self) -> String {
+        let (queued, full) = (self.queued(), self.full());
+        let (not_responding, refused) = (self.not_responding(), self.refused());
+        format!("<Shouted queued={queued} full={full} not_responding={not_responding} refused={refused}>")
+    }
+}
+
+/// Parses a UUID: 32 hexadecimal digits, with or without dashes, or a `uuid.UUID`.
+pub(crate) fn uuid(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Uuid> {
+    let text: String = match value.cast::<PyString>() {
+        Ok(text) => text.extract()?,
+        // A `uuid.UUID`; objects without `hex` are an error.
+        Err(_) => match value.getattr("hex").and_then(|hex| hex.extract()) {
+            Ok(hex) => hex,
+            Err(_) => return Err(errors::wrong_type("a UUID as text or uuid.UUID", value)),
+        },
+    };
+    text.replace('-', "").parse().map_err(|_| errors::invalid(py, format!("{text:?} is no UUID")))
+}
+
+/// Extracts the frames of a message: bytes-like, text, or a sequence of them.
+pub(crate) fn frames(value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
+    if let Some(frame) = frame(value)? {
+        return Ok(vec![frame]);
+    }
+    let Ok(parts) = value.try_iter() else {
+        return Err(errors::wrong_type("bytes, str or a sequence of them", value));
+    };
+    let one = |part: PyResult<Bound<'_, PyAny>>| {
+        let part = part?;
+        frame(&part)?.ok_or_else(|| errors::wrong_type("bytes or str as a frame", &part))
+    };
+    parts.map(one).collect()
+}
+
+/// Extracts a single frame; `None` if the object is not one.
+fn frame(value: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes())));
+    }
+    crate::zenoh::zbytes::of_buffer(value)
+}
+
+impl Node {
+    fn run<R: Send>(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&Engine, &mut dyn FnMut() -> bool) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        let mut interrupt = Interrupt::default();
+        let result = py.detach(|| f(&self.engine, &mut || interrupt.check()));
+        interrupt.raise()?;
+        result.map_err(|error| errors::engine(py, &error))
+    }
+
+    /// Reads from the machine; the default value before the start and after the end.
+    fn look<R: Send + Default>(&self, py: Python<'_>, f: impl FnOnce(&Machine) -> R + Send) -> PyResult<R> {
+        match py.detach(|| self.engine.look(f)) {
+            Ok(found) => Ok(found),
+            Err(Error::NotStarted | Error::Closed) => Ok(R::default()),
+            Err(error) => Err(errors::engine(py, &error)),
+        }
+    }
+
+    /// Queue of events, for a thread of this module that takes them.
+    pub(crate) fn queue(&self, py: Python<'_>) -> PyResult<Arc<Queue<NodeEvent>>> {
+        self.channel(py)?;
+        Ok(self.engine.events().clone())
+    }
+
+    fn channel<'a>(&'a self, py: Python<'_>) -> PyResult<&'a Handler> {
+        if self.callback {
+            return Err(errors::usage(py, "this node has a callback: events go there"));
+        }
+        Ok(self.handler.get())
+    }
+}
+
+#[pymethods]
+impl Node {
+    /// Makes a node; `settings` are those of `zwire.zre.Config`, by name.
+    #[new]
+    #[pyo3(signature = (settings, callback=None))]
+    fn new(py: Python<'_>, settings: &Bound<'_, PyDict>, callback: Option<Py<PyAny>>) -> PyResult<Self> {
+        crate::log::attach(py)?;
+        let options = settings::options(py, settings)?;
+        let engine = py.detach(|| Engine::new(options)).map_err(|error| errors::engine(py, &error))?;
+        let engine = Arc::new(engine);
+        {
+            let mut open = OPEN.lock();
+            open.retain(|known| known.strong_count() > 0);
+            open.push(Arc::downgrade(&engine));
+        }
+        let handler = Py::new(py, Handler::new(engine.events().clone()))?;
+        let has_callback = callback.is_some();
+        if let Some(callback) = callback {
+            if !callback.bind(py).is_callable() {
+                return Err(errors::wrong_type("a callable as callback", callback.bind(py)));
+            }
+            check_sync(callback.bind(py))?;
+            calling::start(py, engine.events().clone(), Called::new(callback), Arc::default())?;
+        }
+        Ok(Self { engine, handler, callback: has_callback })
+    }
+
+    /// Opens the mailbox, greets all peers with HELLO, and starts discovery.
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |engine, _| engine.start())
+    }
+
+    /// Leaves the network and stops. Queued messages may be sent for `linger` seconds; then peers are
+    /// told that the node leaves. The last event is STOP. A second call does nothing.
+    #[pyo3(signature = (linger=1.0))]
+    fn stop(&self, py: Python<'_>, linger: f64) -> PyResult<()> {
+        let linger = seconds(Some(linger))?.unwrap_or_default();
+        self.run(py, |engine, interrupted| engine.stop(linger, interrupted))
+    }
+
+    /// UUID of the node: 32 upper-case hexadecimal digits.
+    #[getter]
+    fn uuid(&self) -> String {
+        self.engine.uuid().to_string()
+    }
+
+    /// Name of the node.
+    #[getter]
+    fn name(&self) -> String {
+        self.engine.name().as_str().to_owned()
+    }
+
+    /// Endpoint of the mailbox, as sent to peers; None while the node does not run.
+    #[getter]
+    fn endpoint(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.look(py, |machine| Some(String::from_utf8_lossy(&machine.endpoint()).into_owned()))
+    }
+
+    /// Whether the node has started and not stopped.
+    #[getter]
+    fn running(&self) -> bool {
+        self.engine.is_running()
+    }
+
+    /// Adds a header to the HELLO; before the start only.
+    fn set_header(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<()> {
+        self.run(py, |engine, _| engine.set_header(name, value))
+    }
+
+    /// Joins a group; False if the node is in it already.
+    fn join(&self, py: Python<'_>, group: &str) -> PyResult<bool> {
+        self.run(py, |engine, _| engine.join(group))
+    }
+
+    /// Leaves a group; False if the node is not in it.
+    fn leave(&self, py: Python<'_>, group: &str) -> PyResult<bool> {
+        self.run(py, |engine, _| engine.leave(group))
+    }
+
+    /// Sends a message to one peer, and returns the outcome.
+    ///
+    /// Args:
+    ///     peer: UUID of the peer.
+    ///     content: One frame, or several.
+    ///     patience: How many seconds to wait for room when the queue of the peer is full; by default the
+    ///         call never waits.
+    ///
+    /// Raises:
+    ///     UnknownPeer: The peer is not connected.
+    ///     InvalidValue: No frame at all, or more than a message may have.
+    ///     UsageError: The node is not running.
+    #[pyo3(signature = (peer, content, *, patience=0.0))]
+    fn whisper(
+        &self,
+        py: Python<'_>,
+        peer: &Bound<'_, PyAny>,
+        content: &Bound<'_, PyAny>,
+        patience: f64,
+    ) -> PyResult<Py<PyAny>> {
+        let (peer, content) = (uuid(py, peer)?, frames(content)?);
+        let patience = seconds(Some(patience))?.unwrap_or_default();
+        let delivery =
+            self.run(py, |engine, interrupted| engine.whisper(&peer, content, patience, interrupted))?;
+        outcome(py, delivery)
+    }
+
+    /// Sends a message to each peer in a group, and returns the outcome of each copy.
+    ///
+    /// This node need not be in the group, and gets no copy.
+    ///
+    /// Args:
+    ///     group: Name of the group.
+    ///     content: One frame, or several.
+    ///     patience: How many seconds to wait for room when the queue of a peer is full; by default the call
+    ///         never waits.
+    ///
+    /// Raises:
+    ///     InvalidValue: An invalid group name, no frame at all, or more frames than a message may have.
+    ///     UsageError: The node is not running.
+    #[pyo3(signature = (group, content, *, patience=0.0))]
+    fn shout(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        content: &Bound<'_, PyAny>,
+        patience: f64,
+    ) -> PyResult<Shouted> {
+        let content = frames(content)?;
+        let patience = seconds(Some(patience))?.unwrap_or_default();
+        let shouted = self.run(py, |engine, interrupted| engine.shout(group, content, patience, interrupted));
+        shouted.map(Shouted)
+    }
+
+    fn _send_many<'py>(
+        &self,
+        py: Python<'py>,
+        peer: Option<&Bound<'py, PyAny>>,
+        group: Option<&str>,
+        contents: &Bound<'py, PyAny>,
+        patience: f64,
+    ) -> PyResult<[u64; 5]> {
+        let target = match (peer, group) {
+            (Some(peer), _) => BatchTarget::Peer(uuid(py, peer)?),
+            (None, group) => BatchTarget::Group(group.unwrap_or_default().into()),
+        };
+        let patience = seconds(Some(patience))?.unwrap_or_default();
+        let mut total = [0; 5];
+        let mut send = |chunk: Vec<Vec<Bytes>>| {
+            let sent = self.run(py, |engine, interrupted| {
+                engine.send_many(&target, &mut chunk.into_iter(), patience, interrupted)
+            })?;
+            let counts = [sent.messages, sent.queued, sent.full, sent.not_responding, sent.refused];
+            total.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+            PyResult::Ok(())
+        };
+        if contents.hasattr("__arrow_c_array__")? {
+            send(crate::zre::arrow::contents(contents)?)?;
+            return Ok(total);
+        }
+        let mut chunk = Vec::with_capacity(SEND_CHUNK);
+        for content in contents.try_iter()? {
+            chunk.push(frames(&content?)?);
+            if chunk.len() == SEND_CHUNK {
+                send(core::mem::replace(&mut chunk, Vec::with_capacity(SEND_CHUNK)))?;
+            }
+        }
+        send(chunk)?;
+        Ok(total)
+    }
+
+    /// UUIDs of the connected peers.
+    fn peers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.look(py, |machine| machine.peers().map(|peer| peer.to_string()).collect())
+    }
+
+    /// UUIDs of the peers in a group.
+    fn peers_by_group(&self, py: Python<'_>, group: &str) -> PyResult<Vec<String>> {
+        self.look(py, |machine| machine.peers_of(group).map(|peer| peer.to_string()).collect())
+    }
+
+    /// Groups that this node is in.
+    fn own_groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let groups = self.run(py, |engine, _| engine.own_groups())?;
+        Ok(groups.iter().map(|group| group.as_str().to_owned()).collect())
+    }
+
+    /// Groups that peers are in.
+    fn peer_groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.look(py, |machine| machine.peer_groups().iter().map(|g| g.as_str().to_owned()).collect())
+    }
+
+    /// Endpoint of a peer, from its HELLO; None if the peer is not connected.
+    fn peer_address(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+        let peer = uuid(py, peer)?;
+        self.look(py, |machine| machine.peer_address(&peer).map(|text| text.as_str().to_owned()))
+    }
+
+    /// Name of a peer; None if it is not connected.
+    fn peer_name(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+        let peer = uuid(py, peer)?;
+        self.look(py, |machine| machine.peer_name(&peer).map(|text| text.as_str().to_owned()))
+    }
+
+    /// Headers of a peer; empty if it is not connected.
+    fn peer_headers<'py>(&self, py: Python<'py>, peer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let peer = uuid(py, peer)?;
+        let headers = self.look(py, |machine| machine.peer_headers(&peer).unwrap_or_default().to_vec())?;
+        let dict = PyDict::new(py);
+        for (name, value) in headers {
+            dict.set_item(name.as_str(), value.as_str())?;
+        }
+        Ok(dict)
+    }
+
+    /// A header of a peer; None if it has none of that name, or is not connected.
+    fn peer_header(&self, py: Python<'_>, peer: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<String>> {
+        let peer = uuid(py, peer)?;
+        self.look(py, |machine| {
+            let headers = machine.peer_headers(&peer).unwrap_or_default();
+            let found = headers.iter().find(|(known, _)| *known == *name);
+            found.map(|(_, value)| value.as_str().to_owned())
+        })
+    }
+
+    /// Protocol generation of a peer: `20`, `zyre1`, `36` or `43`; None if it is not connected.
+    fn peer_generation(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+        let peer = uuid(py, peer)?;
+        self.look(py, |machine| machine.peer_generation(&peer).map(settings::generation_name))
+    }
+
+    /// Waits until at least `n` peers are connected, or in `group`, and returns their UUIDs. Raises
+    /// `TimedOut` after `timeout` seconds.
+    #[pyo3(signature = (count, timeout=None, *, group=None))]
+    fn wait_for_peers(
+        &self,
+        py: Python<'_>,
+        count: usize,
+        timeout: Option<f64>,
+        group: Option<&str>,
+    ) -> PyResult<Vec<String>> {
+        let timeout = seconds(timeout)?;
+        let peers =
+            self.run(py, |engine, interrupted| engine.wait_for_peers(count, group, timeout, interrupted))?;
+        Ok(peers.iter().map(ToString::to_string).collect())
+    }
+
+    /// Keeps a peer at `tcp://host:port`, and reconnects whenever it is gone. The host may be a name.
+    /// Under CURVE the public key of the peer follows: `tcp://host:port|KEY`.
+    fn require_peer(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
+        let (endpoint, key) =
+            settings::peer(endpoint).ok_or_else(|| errors::invalid(py, settings::WANTED_PEER.to_owned()))?;
+        self.run(py, |engine, _| engine.require_peer(&endpoint, key))
+    }
+
+    /// Contests the leadership of a group that the node is in. All members have to support elections, as
+    /// zyre does from 2.0.1 on.
+    fn contest(&self, py: Python<'_>, group: &str) -> PyResult<()> {
+        self.run(py, |engine, _| engine.contest(group))
+    }
+
+    /// UUID of the leader of a group, as far as this node knows.
+    fn leader(&self, py: Python<'_>, group: &str) -> PyResult<Option<String>> {
+        self.look(py, |machine| machine.leader(group).map(|leader| leader.to_string()))
+    }
+
+    /// Starts a gossip hub at `tcp://host:port`; returns the endpoint that it listens on.
+    fn gossip_bind(&self, py: Python<'_>, endpoint: &str) -> PyResult<String> {
+        self.run(py, |engine, _| engine.gossip_bind(endpoint))
+    }
+
+    /// Finds peers by the gossip hub at `tcp://host:port`.
+    fn gossip_connect(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
+        self.run(py, |engine, _| engine.gossip_connect(endpoint))
+    }
+
+    /// The next event, or None if none is waiting.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.channel(py)?.try_recv(py)
+    }
+
+    /// Waits for the next event. Raises `TimedOut` after `timeout` seconds, if given, and `UsageError`
+    /// after STOP.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        self.channel(py)?.recv(py, timeout)
+    }
+
+    /// Takes up to `max_items` events at once; waits for the first one only, and returns an empty list at
+    /// the timeout.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
+        self.channel(py)?.recv_many(py, max_items, timeout)
+    }
+
+    /// Takes up to `max_rows` events as an Arrow record batch, built without a Python object per event.
+    ///
+    /// Columns: type, peer, name, address, group, headers (map), content (list of binary), lost, recv_ts.
+    /// Waits for the first event only; at the timeout the batch is empty.
+    #[pyo3(signature = (max_rows=65536, timeout=None))]
+    fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<ArrowBatch> {
+        self.channel(py)?;
+        self.engine.birth().check().map_err(|error| errors::engine(py, &error))?;
+        crate::zre::arrow::recv_batch(py, self.engine.events(), max_rows, timeout)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<Handler>> {
+        self.channel(py)?;
+        Ok(self.handler.clone_ref(py))
+    }
+
+    /// Counters since the start, by name; none of them falls.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.run(py, |engine, _| engine.stats())?;
+        let dict = PyDict::new(py);
+        for (name, value) in stats.machine.named() {
+            dict.set_item(name, value)?;
+        }
+        dict.set_item("queue_full", stats.queue_full)?;
+        dict.set_item("taken_over", stats.taken_over)?;
+        dict.set_item("events_dropped", stats.events_dropped)?;
+        Ok(dict)
+    }
+
+    /// Diagnosis of discovery: why the node is or is not found.
+    ///
+    /// `interfaces`: name, address, prefix, broadcast, used, why (if not used), and for used ones: sent,
+    /// failed, error. `beacons_unheard`: the reason why beacons cannot be received, or None. `ignored`:
+    /// source, reason, count, last (seconds since 1970), of the newest 64 kinds.
+    fn doctor<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.run(py, |engine, _| engine.doctor())?;
+        let mut interfaces = Vec::new();
+        for candidate in &found.interfaces {
+            let dict = PyDict::new(py);
+            let used = candidate.verdict == zwire_engine::zre::interfaces::InterfaceVerdict::Used;
+            dict.set_item("name", &candidate.name)?;
+            dict.set_item("address", candidate.address.to_string())?;
+            dict.set_item("prefix", candidate.prefix)?;
+            dict.set_item("broadcast", candidate.broadcast.to_string())?;
+            dict.set_item("used", used)?;
+            dict.set_item("why", (!used).then(|| candidate.verdict.to_string()))?;
+            if let Some(sender) = found.senders.iter().find(|sender| sender.candidate == *candidate) {
+                dict.set_item("sent", sender.sent)?;
+                dict.set_item("failed", sender.failed)?;
+                dict.set_item("error", &sender.error)?;
+            }
+            interfaces.push(dict);
+        }
+        let mut ignored = Vec::new();
+        for entry in &found.ignored {
+            let dict = PyDict::new(py);
+            dict.set_item("source", entry.source.to_string())?;
+            dict.set_item("reason", entry.reason.text())?;
+            dict.set_item("count", entry.count)?;
+            dict.set_item("last", entry.last.wall.as_secs_f64())?;
+            ignored.push(dict);
+        }
+        let dict = PyDict::new(py);
+        dict.set_item("interfaces", interfaces)?;
+        dict.set_item("beacons_unheard", found.deaf)?;
+        dict.set_item("ignored", ignored)?;
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Node {} {}>", self.engine.name().as_str(), self.engine.uuid())
+    }
+}
+
+/// Makes a pair of CURVE keys, public and secret, as Z85 texts of 40 characters. The public key never
+/// begins with a zero octet, which peers would take for a missing key.
+#[pyfunction]
+pub(crate) fn zre_keypair() -> PyResult<(String, String)> {
+    settings::keypair()
+}
+
+/// The 16-bit hash that ZRE/LOG uses for nodes and peers.
+#[pyfunction]
+pub(crate) fn zre_log_hash(text: &str) -> u16 {
+    zwire_proto::zre::wire::log_hash(text.as_bytes())
+}

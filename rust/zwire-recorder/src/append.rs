@@ -1,0 +1,313 @@
+//! Rows and batches that a program writes into a spool, without a network.
+
+use crate::{
+    error::{Error, Result},
+    time::Clock,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, Int16Array, Int32Array, Int64Array,
+    LargeBinaryArray, LargeStringArray, ListArray, MapArray, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::path::Path;
+use zwire_engine::runtime::Birth;
+use zwire_spool::{
+    Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer,
+    layout::{Column, Kind},
+};
+
+/// Opens a spool for writing, with a random id if it is new.
+pub(crate) fn open(
+    dir: &Path,
+    wanted: &Wanted,
+    options: &Options,
+    clock: &Clock,
+) -> Result<(Writer, Shards)> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(Error::Random)?;
+    Ok(Writer::open(dir, wanted, id, options, clock.micros())?)
+}
+
+/// Value of one column in one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// No value.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// An integer of any width, or a time in microseconds since 1970.
+    Int(i64),
+    /// A text.
+    Text(String),
+    /// Octets.
+    Bytes(Bytes),
+    /// A list of octets.
+    List(Vec<Bytes>),
+    /// Names and values.
+    Map(Vec<(String, String)>),
+}
+
+impl Cell {
+    fn value<'a>(&'a self, pairs: &'a mut Vec<(&'a str, &'a str)>) -> Value<'a> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Int(value) => Value::Int(*value),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Shared(bytes),
+            Self::List(items) => Value::List(items),
+            Self::Map(map) => {
+                pairs.extend(map.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+                Value::Map(pairs)
+            }
+        }
+    }
+
+    /// Value of a column that a row leaves out.
+    fn missing(column: &Column, time: i64) -> Self {
+        match column.name {
+            "recv_ts" => Self::Int(time),
+            "kind" if column.kind == Kind::Int8 => Self::Int(0),
+            _ => Self::Null,
+        }
+    }
+
+    /// Value of an Arrow array in a row; `None` if the type of the array does not fit the column.
+    fn of_array(array: &ArrayRef, kind: Kind, row: usize) -> Option<Self> {
+        let any = array.as_any();
+        macro_rules! value {
+            ($array:ty) => {
+                any.downcast_ref::<$array>().map(|array| array.value(row))
+            };
+        }
+        if array.is_null(row) {
+            return Some(Self::Null);
+        }
+        let text = || value!(StringArray).or_else(|| value!(LargeStringArray)).map(str::to_owned);
+        let strings = |array: &ArrayRef| -> Option<Vec<String>> {
+            let array = array.as_any().downcast_ref::<StringArray>()?;
+            Some(array.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+        };
+        match kind {
+            Kind::Text => text().map(Self::Text),
+            Kind::Bytes => value!(BinaryArray)
+                .or_else(|| value!(LargeBinaryArray))
+                .map(|bytes| Self::Bytes(Bytes::copy_from_slice(bytes)))
+                .or_else(|| text().map(|text| Self::Bytes(text.into()))),
+            Kind::Bool => value!(BooleanArray).map(Self::Bool),
+            Kind::Time => value!(TimestampMicrosecondArray).map(Self::Int),
+            Kind::BytesList => {
+                let items = value!(ListArray)?;
+                let items = items.as_any().downcast_ref::<BinaryArray>()?;
+                let item = |item: Option<&[u8]>| Bytes::copy_from_slice(item.unwrap_or_default());
+                Some(Self::List(items.iter().map(item).collect()))
+            }
+            Kind::TextMap => {
+                let entries = value!(MapArray)?;
+                let (names, values) = (strings(entries.column(0))?, strings(entries.column(1))?);
+                Some(Self::Map(names.into_iter().zip(values).collect()))
+            }
+            _ => value!(Int64Array)
+                .or_else(|| value!(Int32Array).map(i64::from))
+                .or_else(|| value!(Int16Array).map(i64::from))
+                .or_else(|| value!(Int8Array).map(i64::from))
+                .map(Self::Int),
+        }
+    }
+}
+
+/// Writer and shards of a spool that is open.
+struct Open {
+    writer: Writer,
+    shards: Shards,
+}
+
+impl Open {
+    /// Puts a row into the named shard, or into the one that its key chooses.
+    fn push(&mut self, shard: Option<u32>, row: &[Cell], key: Option<usize>, clock: &Clock) -> Result<()> {
+        let count = self.shards.data.len();
+        let number = shard.unwrap_or_else(|| match key.and_then(|key| row.get(key)) {
+            Some(Cell::Text(key)) => Rule::hash(key, count),
+            _ => 0,
+        });
+        let Some(writer) = self.shards.data.get_mut(number as usize) else {
+            let problem = format!("shard {number}: this spool has shards 0 to {}", count - 1);
+            return Err(SpoolError::Usage(problem).into());
+        };
+        if writer.is_full() {
+            writer.flush(clock.micros())?;
+        }
+        let mut pairs: Vec<Vec<(&str, &str)>> = row.iter().map(|_| Vec::new()).collect();
+        let values: Vec<Value<'_>> =
+            row.iter().zip(&mut pairs).map(|(cell, pairs)| cell.value(pairs)).collect();
+        Ok(writer.push(&values)?)
+    }
+}
+
+/// Writer of rows and batches into a spool.
+pub struct Appender {
+    open: Mutex<Option<Open>>,
+    layout: Layout,
+    birth: Birth,
+    clock: Clock,
+}
+
+impl Appender {
+    /// An appender for the spool in a folder, which is created if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// See [`Writer::open`].
+    pub fn open(dir: &Path, wanted: &Wanted, options: &Options, clock: Clock) -> Result<Self> {
+        let (writer, shards) = open(dir, wanted, options, &clock)?;
+        let layout = writer.meta().layout.clone();
+        let open = Mutex::new(Some(Open { writer, shards }));
+        Ok(Self { open, layout, birth: Birth::here(), clock })
+    }
+
+    /// Columns of its rows.
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn run<R>(&self, f: impl FnOnce(&mut Open) -> Result<R>) -> Result<R> {
+        if !self.birth.is_here() {
+            return Err(Error::Usage("this spool belongs to another process: open it again after a fork"));
+        }
+        self.open.lock().as_mut().map_or(Err(Error::Usage("the spool is closed")), f)
+    }
+
+    /// Checks that rows may have a column of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownColumn`].
+    pub fn check_column(&self, name: &str) -> Result<()> {
+        // The shard assigns offsets.
+        if self.layout.position(name).is_some() && name != "offset" {
+            return Ok(());
+        }
+        Err(Error::UnknownColumn { name: name.to_owned(), known: self.layout.names().join(", ") })
+    }
+
+    /// Appends a row: one cell for each column of the layout, `None` where the row leaves it out.
+    ///
+    /// # Errors
+    ///
+    /// Of the spool.
+    pub fn append(&self, shard: Option<u32>, row: Vec<Option<Cell>>) -> Result<()> {
+        let time = self.clock.micros();
+        let cells = row.into_iter().zip(&self.layout.columns);
+        let row: Vec<_> =
+            cells.map(|(cell, column)| cell.unwrap_or_else(|| Cell::missing(column, time))).collect();
+        let key = self.layout.position("key");
+        self.run(|open| open.push(shard, &row, key, &self.clock))
+    }
+
+    /// Appends the rows of a batch; returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ColumnType`]; the rows before the first value of a wrong type are appended.
+    pub fn append_batch(&self, shard: Option<u32>, batch: &RecordBatch) -> Result<usize> {
+        for field in batch.schema().fields() {
+            self.check_column(field.name())?;
+        }
+        let arrays: Vec<_> =
+            self.layout.columns.iter().map(|column| (column, batch.column_by_name(column.name))).collect();
+        let key = self.layout.position("key");
+        let time = self.clock.micros();
+        self.run(|open| {
+            let mut row = Vec::with_capacity(arrays.len());
+            for number in 0..batch.num_rows() {
+                row.clear();
+                for (column, array) in &arrays {
+                    let cell =
+                        array.map_or(Some(Cell::Null), |array| Cell::of_array(array, column.kind, number));
+                    row.push(match cell {
+                        Some(Cell::Null) => Cell::missing(column, time),
+                        Some(cell) => cell,
+                        None => {
+                            let (name, wanted) = (column.name, column.kind.data_type());
+                            return Err(Error::ColumnType { name, wanted });
+                        }
+                    });
+                }
+                open.push(shard, &row, key, &self.clock)?;
+            }
+            Ok(batch.num_rows())
+        })
+    }
+
+    /// Appends a row to the gap log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::GapKind`], and those of the spool.
+    pub fn append_gap(&self, shard: u32, kind: &str, count: Option<u64>, detail: String) -> Result<()> {
+        let kinds = ["gap", "drop", "reconnect", "epoch", "duplicate"];
+        let Some(kind) = kinds.into_iter().find(|known| *known == kind) else {
+            return Err(Error::GapKind(kind.to_owned()));
+        };
+        let time = self.clock.micros();
+        self.run(|open| {
+            let offset = open.shards.data.get(shard as usize).map_or(0, ShardWriter::next_offset);
+            let gap = Gap { shard, offset, kind, count, time, detail, ..Gap::default() };
+            Shards::tell(&mut open.shards.gaps, &gap)?;
+            Ok(open.shards.gaps.flush(time)?)
+        })
+    }
+
+    /// Writes buffered rows and publishes them to readers.
+    ///
+    /// # Errors
+    ///
+    /// Of the spool.
+    pub fn flush(&self) -> Result<()> {
+        let time = self.clock.micros();
+        self.run(|open| {
+            for writer in open.shards.data.iter_mut().chain([&mut open.shards.gaps]) {
+                writer.flush(time)?;
+                if writer.unpublished() {
+                    writer.sync()?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the open segments, so that programs that read Arrow files can read them.
+    ///
+    /// # Errors
+    ///
+    /// Of the spool.
+    pub fn seal(&self) -> Result<()> {
+        self.flush()?;
+        self.run(|open| {
+            for writer in open.shards.data.iter_mut().chain([&mut open.shards.gaps]) {
+                writer.seal()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes and seals everything and releases the spool. A second call does nothing.
+    ///
+    /// # Errors
+    ///
+    /// Of the spool.
+    pub fn close(&self) -> Result<()> {
+        let Some(mut open) = self.open.lock().take() else { return Ok(()) };
+        if !self.birth.is_here() {
+            // The files that the parent process has open stay the parent's.
+            return Ok(());
+        }
+        let time = self.clock.micros();
+        for writer in open.shards.data.iter_mut().chain([&mut open.shards.gaps]) {
+            writer.close(time)?;
+        }
+        Ok(open.writer.close()?)
+    }
+}

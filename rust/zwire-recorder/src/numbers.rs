@@ -1,0 +1,266 @@
+//! Sequence numbers of publishers: which samples are missing, duplicate or late.
+
+use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch, StringArray};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
+use zwire_engine::Known;
+use zwire_proto::zenoh::{
+    KeyExpr, Ntp64, Timestamp, ZenohId,
+    advanced::{Source, limits::MAX_SOURCES as MAX_KNOWN},
+    wire::SourceInfo,
+};
+use zwire_spool::{BatchLimits, Error, LastNumber, Shard, Spool};
+
+/// Rows of each shard that are looked at for the last numbers of publishers, when a spooler starts.
+const LAST_ROWS: u64 = 1 << 17;
+
+/// After so many rows the next writer is told of publishers again: half of what it looks at in any case.
+pub(crate) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
+
+/// Rows of each shard that are read at most, behind those that the last writer has accounted for. It does so
+/// every second; more were written by something else.
+const MOST_ROWS: u64 = 1 << 24;
+
+/// Publishers that are watched at once. Beyond it all are forgotten, and known again with their next sample.
+const MAX_SOURCES: usize = 65_536;
+
+/// A sample that is so far behind is the first of a publisher that counts anew.
+const FAR: i32 = 1 << 20;
+
+/// Longer ranges that are missing among the last rows are publishers that have counted anew.
+const MAX_TOLD: u32 = 1 << 16;
+
+/// A node, and the number of a publisher there.
+pub(crate) type Publisher = (ZenohId, u32);
+
+/// Numbers of a publisher that are missing among the last rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hole {
+    pub(crate) publisher: Publisher,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Option<&'a T> {
+    batch.column_by_name(name)?.as_any().downcast_ref()
+}
+
+/// Publishers and one of their numbers, as rows have them.
+fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publisher, u32)> + use<'a> {
+    let zids = column::<BinaryArray>(batch, "source_zid");
+    let eids = column::<Int64Array>(batch, "source_eid");
+    let sns = column::<Int64Array>(batch, name);
+    (0..batch.num_rows()).filter_map(move |row| {
+        let (zids, eids, sns) = (zids?, eids?, sns?);
+        if zids.is_null(row) || sns.is_null(row) {
+            return None;
+        }
+        let publisher = (ZenohId::from_wire(zids.value(row))?, u32::try_from(eids.value(row)).ok()?);
+        Some((publisher, u32::try_from(sns.value(row)).ok()?))
+    })
+}
+
+/// The last time of each key and clock among the last rows that have one.
+pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error> {
+    let spool = Spool::open(dir)?;
+    let columns = ["key", "hlc", "hlc_id"];
+    let mut last: HashMap<(String, ZenohId), Ntp64> = HashMap::new();
+    if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
+        return Ok(Vec::new());
+    }
+    for shard in (0..spool.meta().shards).map(Shard::Data) {
+        let mark = spool.mark(shard)?;
+        let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+        let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
+        while let Some(batch) = rows.next_batch()? {
+            let keys = column::<StringArray>(&batch, "key");
+            let times = column::<Int64Array>(&batch, "hlc");
+            let ids = column::<BinaryArray>(&batch, "hlc_id");
+            let (Some(keys), Some(times), Some(ids)) = (keys, times, ids) else { continue };
+            for row in (0..batch.num_rows()).filter(|&row| !times.is_null(row) && !ids.is_null(row)) {
+                let Some(id) = ZenohId::from_wire(ids.value(row)) else { continue };
+                let time = Ntp64(times.value(row).cast_unsigned());
+                if last.len() < MAX_KNOWN {
+                    let last = last.entry((keys.value(row).to_owned(), id)).or_insert(time);
+                    *last = time.max(*last);
+                }
+            }
+        }
+    }
+    let known =
+        |((key, id), time): ((String, ZenohId), Ntp64)| Some((key.parse().ok()?, Timestamp { time, id }));
+    Ok(last.into_iter().filter_map(known).collect())
+}
+
+/// What the number of a sample says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// It is the next one, or the first of its publisher.
+    Next,
+    /// These, first and last, have not come.
+    Missing(u32, u32),
+    /// It has come before.
+    Again,
+    /// It comes behind later ones.
+    Late,
+}
+
+/// The last number of each publisher.
+#[derive(Clone, Default)]
+pub(crate) struct Numbers(HashMap<(ZenohId, u32), u32>);
+
+impl Numbers {
+    /// What the last rows of a spool say, so that what was missed while nobody wrote has numbers too. Also
+    /// those that are missing among them and not told: a writer that is killed may have written the later
+    /// block of one shard, and not the earlier one of another.
+    pub(crate) fn of(dir: &Path) -> Result<(Self, Vec<Hole>), Error> {
+        let mut numbers = Self::default();
+        let spool = Spool::open(dir)?;
+        let columns = ["source_zid", "source_eid", "source_sn"];
+        if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
+            return Ok((numbers, Vec::new()));
+        }
+        let marks = spool.marks()?;
+        let mut left = spool.remembered();
+        let there_is = |(shard, offset): (&u32, &u64)| {
+            marks.get(*shard as usize).is_some_and(|mark| *offset <= mark.end)
+        };
+        if !left.iter().flat_map(|part| &part.offsets).all(there_is) {
+            // It is of another time of this spool: a copy that was put back.
+            left.clear();
+        }
+        for LastNumber { zid, eid, sn } in left.iter().flat_map(|part| &part.publishers).copied() {
+            if let Some(zid) = ZenohId::from_wire(&zid) {
+                numbers.see(&SourceInfo { zid, eid, sn });
+            }
+        }
+        let mut there: HashMap<Publisher, BTreeSet<u32>> = HashMap::new();
+        // Below these, rows are there that were not looked at.
+        let mut lowest: HashMap<Publisher, u32> = HashMap::new();
+        for (number, mark) in (0..spool.meta().shards).zip(&marks) {
+            let shard = Shard::Data(number);
+            let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+            let known = left.iter().filter_map(|part| part.offsets.get(&number)).min().copied();
+            let begin = known.unwrap_or(start).max(mark.end.saturating_sub(MOST_ROWS)).max(mark.earliest);
+            if begin < start {
+                let mut rows = spool.read(shard, begin, start, Some(&columns), BatchLimits::default())?;
+                while let Some(batch) = rows.next_batch()? {
+                    for ((zid, eid), sn) in told(&batch, "source_sn") {
+                        numbers.see(&SourceInfo { zid, eid, sn });
+                    }
+                }
+            }
+            let mut first: HashMap<Publisher, u32> = HashMap::new();
+            let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
+            while let Some(batch) = rows.next_batch()? {
+                for (publisher, sn) in told(&batch, "source_sn") {
+                    numbers.see(&SourceInfo { zid: publisher.0, eid: publisher.1, sn });
+                    there.entry(publisher).or_default().insert(sn);
+                    first.entry(publisher).or_insert(sn);
+                }
+            }
+            if start > 0 {
+                for (publisher, sn) in first {
+                    let lowest = lowest.entry(publisher).or_insert(sn);
+                    *lowest = sn.max(*lowest);
+                }
+            }
+        }
+        let mark = spool.mark(Shard::Gaps)?;
+        let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+        let columns = ["source_zid", "source_eid", "sn_from", "sn_to"];
+        let mut gaps = spool.read(Shard::Gaps, start, mark.end, Some(&columns), BatchLimits::default())?;
+        while let Some(batch) = gaps.next_batch()? {
+            for ((publisher, from), (_, to)) in told(&batch, "sn_from").zip(told(&batch, "sn_to")) {
+                // What is told is as good as there; of long ranges the ends do.
+                let there = there.entry(publisher).or_default();
+                if to.wrapping_sub(from) < MAX_TOLD {
+                    there.extend(from..=to);
+                }
+            }
+        }
+        let mut holes = Vec::new();
+        for (publisher, there) in there {
+            let low = lowest.get(&publisher).copied().unwrap_or(0);
+            let mut before = None;
+            for &sn in there.range(low..) {
+                if let Some(before) = before
+                    && sn - before > 1
+                    && sn - before < MAX_TOLD
+                {
+                    holes.push(Hole { publisher, from: before + 1, to: sn - 1 });
+                }
+                before = Some(sn);
+            }
+        }
+        Ok((numbers, holes))
+    }
+
+    /// What the next writer is told.
+    pub(crate) fn last(&self) -> Vec<LastNumber> {
+        let last = |(&(zid, eid), &sn): (&Publisher, &u32)| LastNumber { zid: zid.to_le_bytes(), eid, sn };
+        self.0.iter().map(last).collect()
+    }
+
+    /// What need not be asked for.
+    pub(crate) fn known(&self) -> Known {
+        let number = |(&(zid, eid), &sn): (&Publisher, &u32)| (Source { zid, eid }, sn);
+        Known { numbers: self.0.iter().map(number).take(MAX_KNOWN).collect(), times: Vec::new() }
+    }
+
+    /// Takes note of a sample's number.
+    pub(crate) fn see(&mut self, info: &SourceInfo) -> Number {
+        if self.0.len() >= MAX_SOURCES {
+            self.0.clear();
+        }
+        let Some(last) = self.0.get_mut(&(info.zid, info.eid)) else {
+            self.0.insert((info.zid, info.eid), info.sn);
+            return Number::Next;
+        };
+        // Numbers wrap at 32 bits.
+        match info.sn.wrapping_sub(*last).cast_signed() {
+            0 => return Number::Again,
+            ahead @ ..0 if ahead > -FAR => return Number::Late,
+            _ => {}
+        }
+        let expected = last.wrapping_add(1);
+        let missing = info.sn.wrapping_sub(expected).cast_signed();
+        *last = info.sn;
+        if missing > 0 { Number::Missing(expected, info.sn.wrapping_sub(1)) } else { Number::Next }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Number, Numbers};
+    use zwire_proto::zenoh::{ZenohId, wire::SourceInfo};
+
+    fn info(eid: u32, sn: u32) -> SourceInfo {
+        SourceInfo { zid: ZenohId::from_wire(&[7]).unwrap(), eid, sn }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.see(&info(1, 5)), Number::Next);
+        assert_eq!(numbers.see(&info(1, 6)), Number::Next);
+        assert_eq!(numbers.see(&info(2, 0)), Number::Next);
+        assert_eq!(numbers.see(&info(1, 10)), Number::Missing(7, 9));
+        assert_eq!(numbers.see(&info(1, 10)), Number::Again);
+        assert_eq!(numbers.see(&info(1, 8)), Number::Late);
+        assert_eq!(numbers.see(&info(1, 11)), Number::Next);
+    }
+
+    #[test]
+    fn numbers_wrap_and_begin_again() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.see(&info(1, u32::MAX - 1)), Number::Next);
+        assert_eq!(numbers.see(&info(1, u32::MAX)), Number::Next);
+        assert_eq!(numbers.see(&info(1, 1)), Number::Missing(0, 0));
+        assert_eq!(numbers.see(&info(1, 3 << 20)), Number::Missing(2, (3 << 20) - 1));
+        assert_eq!(numbers.see(&info(1, 0)), Number::Next);
+        assert_eq!(numbers.see(&info(1, 1)), Number::Next);
+    }
+}

@@ -1,0 +1,188 @@
+//! Samples of Zenoh as rows.
+
+use crate::{
+    numbers::{Number, Numbers},
+    rows::Rows,
+    time::micros,
+};
+use std::{collections::HashMap, sync::Arc};
+use zwire_engine::Origins;
+use zwire_proto::zenoh::{
+    CongestionControl, Encoding, KeyExpr, Reliability, ZenohId,
+    session::{Sample, SampleKind},
+};
+use zwire_spool::{Error, Gap, LastNumber, Layout, ShardWriter, Value};
+
+/// Links whose other ends are known at once; beyond it all are looked up again.
+const MAX_LINKS: usize = 4096;
+
+/// What a column takes of a sample.
+#[derive(Clone, Copy)]
+enum Field {
+    Key,
+    Payload,
+    Kind,
+    Encoding,
+    Time,
+    Hlc,
+    HlcId,
+    SourceZid,
+    SourceEid,
+    SourceSn,
+    Attachment,
+    Priority,
+    Block,
+    Express,
+    Reliable,
+    Link,
+    Received,
+    /// Nothing that a sample has, or that is made by the shard.
+    Other,
+}
+
+/// Map column names of files to fields: rows are written in stored form.
+fn fields(layout: &Layout) -> Vec<Field> {
+    let field = |name: &str| match name {
+        "key" => Field::Key,
+        "payload" => Field::Payload,
+        "kind" => Field::Kind,
+        "encoding" => Field::Encoding,
+        "ts" => Field::Time,
+        "hlc" => Field::Hlc,
+        "hlc_id" => Field::HlcId,
+        "source_zid" => Field::SourceZid,
+        "source_eid" => Field::SourceEid,
+        "source_sn" => Field::SourceSn,
+        "attachment" => Field::Attachment,
+        "priority" => Field::Priority,
+        "congestion_block" => Field::Block,
+        "express" => Field::Express,
+        "reliable" => Field::Reliable,
+        "link" => Field::Link,
+        "recv_ts" => Field::Received,
+        _ => Field::Other,
+    };
+    layout.columns.iter().map(|column| field(column.name)).collect()
+}
+
+/// The octets of an id as they travel, and how many they are.
+const fn id_octets(id: ZenohId) -> ([u8; 16], usize) {
+    (id.to_le_bytes(), id.wire_len())
+}
+
+fn octets(id: &([u8; 16], usize)) -> &[u8] {
+    &id.0[..id.1]
+}
+
+/// The same, by themselves.
+pub(crate) fn id_bytes(id: ZenohId) -> Vec<u8> {
+    octets(&id_octets(id)).to_vec()
+}
+
+/// What a subscriber of Zenoh has.
+pub(crate) struct Samples {
+    /// What an earlier subscriber has as well is its own.
+    earlier: Vec<KeyExpr>,
+    fields: Vec<Field>,
+    numbers: Numbers,
+    encoding: (Encoding, String),
+    origins: Arc<Origins>,
+    links: HashMap<u32, Option<Arc<str>>>,
+    /// What most samples have: the same as the one before.
+    link: (u32, Option<Arc<str>>),
+}
+
+impl Samples {
+    pub(crate) fn new(
+        layout: &Layout,
+        earlier: Vec<KeyExpr>,
+        numbers: Numbers,
+        origins: Arc<Origins>,
+    ) -> Self {
+        let encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
+        let links = HashMap::new();
+        Self { earlier, fields: fields(layout), numbers, encoding, origins, links, link: (0, None) }
+    }
+
+    /// Looks up where a link leads to.
+    fn change_link(&mut self, number: u32) {
+        if self.links.len() >= MAX_LINKS {
+            self.links.clear();
+        }
+        let locator = self.links.entry(number).or_insert_with(|| self.origins.locator(number));
+        self.link = (number, locator.clone());
+    }
+}
+
+impl Rows for Samples {
+    type Item = Sample;
+
+    fn is_ours(&self, sample: &Sample) -> bool {
+        !self.earlier.iter().any(|earlier| earlier.intersects(&sample.key))
+    }
+
+    fn key<'a>(&self, sample: &'a Sample) -> &'a str {
+        sample.key.as_str()
+    }
+
+    fn look(&mut self, sample: &Sample) -> Option<Gap> {
+        let info = sample.source_info.as_ref()?;
+        let (kind, numbers, count) = match self.numbers.see(info) {
+            Number::Next | Number::Late => return None,
+            Number::Missing(from, to) => ("gap", (from, to), u64::from(to.wrapping_sub(from)) + 1),
+            Number::Again => ("duplicate", (info.sn, info.sn), 1),
+        };
+        Some(Gap {
+            kind,
+            source: Some((id_bytes(info.zid), info.eid)),
+            numbers: Some(numbers),
+            count: Some(count),
+            detail: sample.key.as_str().to_owned(),
+            ..Gap::default()
+        })
+    }
+
+    fn publishers(&self) -> Vec<LastNumber> {
+        self.numbers.last()
+    }
+
+    fn push(&mut self, writer: &mut ShardWriter, sample: &Sample, time: i64) -> Result<Option<u64>, Error> {
+        if self.encoding.0 != sample.encoding {
+            self.encoding = (sample.encoding.clone(), sample.encoding.to_string());
+        }
+        if self.link.0 != sample.link {
+            self.change_link(sample.link);
+        }
+        let hlc_id = sample.timestamp.map(|timestamp| id_octets(timestamp.id));
+        let zid = sample.source_info.as_ref().map(|info| id_octets(info.zid));
+        // No table has more columns.
+        let mut row = [Value::Null; 24];
+        for (field, value) in self.fields.iter().zip(&mut row) {
+            *value = match field {
+                Field::Key => Value::Text(sample.key.as_str()),
+                Field::Payload if sample.kind == SampleKind::Delete => Value::Null,
+                Field::Payload => Value::Shared(&sample.payload),
+                Field::Kind => Value::Int((sample.kind == SampleKind::Delete).into()),
+                Field::Encoding => Value::Text(&self.encoding.1),
+                Field::Time => {
+                    sample.timestamp.and_then(|timestamp| micros(timestamp.time.to_duration())).into()
+                }
+                Field::Hlc => sample.timestamp.map(|timestamp| timestamp.time.0.cast_signed()).into(),
+                Field::HlcId => hlc_id.as_ref().map(octets).into(),
+                Field::SourceZid => zid.as_ref().map(octets).into(),
+                Field::SourceEid => sample.source_info.as_ref().map(|info| i64::from(info.eid)).into(),
+                Field::SourceSn => sample.source_info.as_ref().map(|info| i64::from(info.sn)).into(),
+                Field::Attachment => sample.attachment.as_ref().into(),
+                Field::Priority => Value::Int(sample.qos.priority() as i64),
+                Field::Block => Value::Bool(sample.qos.congestion() != CongestionControl::Drop),
+                Field::Express => Value::Bool(sample.qos.express()),
+                Field::Reliable => Value::Bool(sample.reliability == Reliability::Reliable),
+                Field::Link => self.link.1.as_deref().into(),
+                Field::Received => Value::Int(time),
+                Field::Other => Value::Null,
+            };
+        }
+        writer.push(&row[..self.fields.len()])?;
+        Ok(Some(sample.payload.len() as u64))
+    }
+}

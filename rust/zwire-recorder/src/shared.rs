@@ -1,0 +1,197 @@
+//! State that all threads of a recorder share: shards, gap log, retention, housekeeping.
+
+use crate::{numbers::ROWS_WITHOUT, time::Clock};
+use core::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use zwire_spool::{
+    Consumer, Durability, Error, Gap, Remembered, Retention, Rule, Shard, ShardWriter, Shards, Writer,
+};
+
+/// The gap log is bounded even where rows are not: 1 GiB is a few million gaps; with a bound for rows, a
+/// sixteenth of it.
+const MAX_GAP_BYTES: u64 = 1 << 30;
+const MIN_GAP_BYTES: u64 = 1 << 20;
+
+/// How long rows are kept, and when consumers that stopped committing are forgotten.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keeping {
+    /// Age and size of a shard.
+    pub rule: Retention,
+    /// Consumers that have not committed for so long no longer hold rows back; `None`: never forgotten.
+    pub consumer_micros: Option<i64>,
+}
+
+/// State that all threads share.
+pub(crate) struct Shared {
+    /// Locked one at a time, and before `gaps`.
+    pub(crate) shards: Vec<Mutex<ShardWriter>>,
+    pub(crate) gaps: Mutex<ShardWriter>,
+    pub(crate) writer: Mutex<Option<Writer>>,
+    pub(crate) by_hash: bool,
+    pub(crate) durability: Durability,
+    /// Longest time that a row waits for others in its block.
+    pub(crate) linger: Duration,
+    keeping: Keeping,
+    pub(crate) clock: Clock,
+    pub(crate) stop: AtomicBool,
+    /// Set when the sources are about to end on purpose: their end is no problem then.
+    pub(crate) closing: AtomicBool,
+    /// Set while a flush waits: threads write at once instead of lingering.
+    pub(crate) hurry: AtomicBool,
+    pub(crate) rows: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    pub(crate) duplicates: AtomicU64,
+    /// Rows that reached no shard: too large, or abandoned at close.
+    pub(crate) refused: AtomicU64,
+    pub(crate) problem: Mutex<Option<String>>,
+    /// Last numbers of publishers by source, as of when all rows of the source were written.
+    pub(crate) publishers: Mutex<BTreeMap<usize, Remembered>>,
+    /// Number of rows when these were last saved for the next writer.
+    remembered: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        writer: Writer,
+        shards: Shards,
+        durability: Durability,
+        linger: Duration,
+        keeping: Keeping,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            by_hash: writer.meta().rule == Rule::Hash,
+            shards: shards.data.into_iter().map(Mutex::new).collect(),
+            gaps: Mutex::new(shards.gaps),
+            writer: Mutex::new(Some(writer)),
+            durability,
+            linger,
+            keeping,
+            clock,
+            stop: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            duplicates: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            problem: Mutex::new(None),
+            publishers: Mutex::default(),
+            remembered: AtomicU64::new(0),
+        }
+    }
+
+    /// Writes gaps into the gap log. Gaps that cannot be written stay buffered in the log until the next call.
+    pub(crate) fn tell(&self, gaps: &[Gap], now: i64) {
+        if gaps.is_empty() {
+            return;
+        }
+        let mut log = self.gaps.lock();
+        let told = gaps.iter().try_for_each(|gap| Shards::tell(&mut log, gap));
+        let told = told.and_then(|()| log.flush(now));
+        drop(log);
+        self.note(told);
+    }
+
+    /// Stores the text of an error for the statistics, and logs it when it changes.
+    pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let text = error.to_string();
+                let mut problem = self.problem.lock();
+                if problem.as_ref() != Some(&text) {
+                    tracing::warn!("{text}");
+                }
+                *problem = Some(text);
+                None
+            }
+        }
+    }
+
+    /// Offsets of consumers, without those that are forgotten; empty where no rule depends on consumers,
+    /// `None` if they cannot be read.
+    fn consumers(&self, now: i64) -> Option<BTreeMap<String, Consumer>> {
+        let Keeping { rule, consumer_micros } = self.keeping;
+        if rule == Retention::default() && consumer_micros.is_none() {
+            return Some(BTreeMap::new());
+        }
+        let writer = self.writer.lock();
+        let writer = writer.as_ref()?;
+        let mut consumers = self.note(writer.consumers())?;
+        consumers.retain(|name, consumer| {
+            let fresh = consumer_micros.is_none_or(|ttl| now.saturating_sub(consumer.at) < ttl);
+            if !fresh {
+                tracing::info!("consumer {name} has not committed for long and is forgotten");
+                self.note(writer.forget(name));
+            }
+            fresh
+        });
+        Some(consumers)
+    }
+
+    /// Saves the last numbers of publishers for the next writer, once at least `rows` rows were added.
+    pub(crate) fn remember(&self, rows: u64) {
+        let parts: Vec<_> = self.publishers.lock().values().cloned().collect();
+        let written = parts.iter().flat_map(|part| part.offsets.values()).sum::<u64>();
+        let more = written.saturating_sub(self.remembered.load(Ordering::Relaxed));
+        if more < rows || parts.iter().all(|part| part.publishers.is_empty()) {
+            return;
+        }
+        if let Some(writer) = self.writer.lock().as_ref()
+            && self.note(writer.remember(&parts)).is_some()
+        {
+            self.remembered.store(written, Ordering::Relaxed);
+        }
+    }
+
+    /// Applies retention, and seals segments that are old enough.
+    pub(crate) fn keep_house(&self, now: i64) {
+        if self.writer.lock().is_none() {
+            return;
+        }
+        let consumers = self.consumers(now);
+        let mut unread = Vec::new();
+        for shard in &self.shards {
+            let mut writer = shard.lock();
+            let Shard::Data(number) = writer.shard() else { continue };
+            self.note(writer.seal_if_due(now));
+            // Without the offsets of consumers, rows that are still unread could be deleted.
+            let Some(consumers) = &consumers else { continue };
+            let read = |consumer: &Consumer| consumer.offsets.get(&number).copied().unwrap_or(0);
+            let committed = consumers.values().map(read).min();
+            let deleted = self.note(writer.retain(&self.keeping.rule, committed, now)).unwrap_or_default();
+            unread.extend(deleted.iter().filter(|range| range.unread < range.to).map(|range| Gap {
+                shard: number,
+                offset: range.to,
+                kind: "gap",
+                count: Some(range.to - range.unread),
+                time: now,
+                detail: format!(
+                    "offsets {} to {} (exclusive) were deleted before everybody had read them: the spool has \
+                     reached its greatest size",
+                    range.unread, range.to
+                ),
+                ..Gap::default()
+            }));
+        }
+        self.tell(&unread, now);
+        let oldest = self.shards.iter().filter_map(|shard| shard.lock().oldest_time()).min();
+        let mut log = self.gaps.lock();
+        self.note(log.seal_if_due(now));
+        let bytes = self.keeping.rule.bytes.map_or(MAX_GAP_BYTES, |bytes| (bytes / 16).max(MIN_GAP_BYTES));
+        let rule = Retention { bytes: Some(bytes), ..self.keeping.rule };
+        // Rows past their age that still exist are held for a consumer; the gaps between them are held too.
+        let old = |time: i64| rule.micros.is_some_and(|age| now.saturating_sub(time) >= age);
+        let held = oldest.is_some_and(old).then_some(0);
+        self.note(log.retain(&rule, held, now));
+        drop(log);
+        self.remember(ROWS_WITHOUT);
+    }
+}

@@ -1,0 +1,330 @@
+//! Thread of one source: takes items from a queue and appends them as rows.
+
+use crate::{rows::Rows, shared::Shared, time::wall_micros};
+use core::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+use std::{collections::VecDeque, sync::Arc};
+use zwire_engine::{
+    Queue, RecvError,
+    queue::{QueueStats, Weigh},
+};
+use zwire_proto::Now;
+use zwire_spool::{Durability, Error, Gap, Offsets, Rule, ShardWriter};
+
+/// Items taken at once: about as many as fit the caches near a core.
+const AT_ONCE: usize = 4096;
+const AT_ONCE_BYTES: usize = 8 << 20;
+
+/// Pause between two attempts to write to a full disk.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Gaps that are logged one by one between two blocks; a publisher with random numbers would fill the disk
+/// with them. Further gaps are logged as one of each kind.
+const MAX_GAPS: usize = 256;
+
+/// Period of housekeeping.
+const HOUSE: Duration = Duration::from_secs(1);
+
+/// Counters of a queue, whatever its items are.
+pub(crate) trait Counted: Send + Sync {
+    fn stats(&self) -> QueueStats;
+}
+
+impl<T: Weigh + Send> Counted for Queue<T> {
+    fn stats(&self) -> QueueStats {
+        Self::stats(self)
+    }
+}
+
+/// Source of rows, as the recorder sees it.
+pub(crate) struct Source {
+    /// Name in log messages.
+    pub(crate) name: String,
+    pub(crate) queue: Arc<dyn Counted>,
+    /// Items that were taken and are readable, or will reach no shard.
+    pub(crate) done: AtomicU64,
+}
+
+/// Whether a thread goes on after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// More may come.
+    Again,
+    /// The source has ended, or the recorder was closed; everything is written.
+    Ended,
+    /// The recorder was closed while the disk was full.
+    GaveUp,
+}
+
+/// State of one thread.
+pub(crate) struct Taker<R: Rows> {
+    shared: Arc<Shared>,
+    source: Arc<Source>,
+    queue: Arc<Queue<R::Item>>,
+    rows: R,
+    /// Shard of all its rows, where keys do not choose one.
+    shard: usize,
+    first: bool,
+    /// Items that were taken and are not readable yet.
+    unseen: u64,
+    dropped: u64,
+    gaps: Vec<Gap>,
+    number: usize,
+    /// Whether items came since publishers were last noted.
+    fresh: bool,
+    /// Monotonic times of the last housekeeping, and of when publishers were last noted.
+    house: Duration,
+    noted: Duration,
+    /// Monotonic time at which the oldest unreadable row has to be written.
+    due: Option<Duration>,
+}
+
+impl<R: Rows> Taker<R> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        source: Arc<Source>,
+        queue: Arc<Queue<R::Item>>,
+        rows: R,
+        number: usize,
+    ) -> Self {
+        let start = shared.clock.now().mono;
+        Self {
+            shard: if shared.by_hash { 0 } else { number.min(shared.shards.len() - 1) },
+            first: number == 0,
+            shared,
+            source,
+            queue,
+            rows,
+            unseen: 0,
+            dropped: 0,
+            gaps: Vec::new(),
+            number,
+            fresh: true,
+            house: start,
+            noted: start,
+            due: None,
+        }
+    }
+
+    /// Runs until the recorder is closed, or the source ends.
+    pub(crate) fn run(mut self) {
+        let (queue, shared) = (self.queue.clone(), self.shared.clone());
+        loop {
+            let stopping = shared.stop.load(Ordering::Acquire);
+            let wait = if stopping { Duration::ZERO } else { self.patience(shared.clock.now().mono) };
+            let mut hurried = || shared.hurry.load(Ordering::Acquire) || shared.stop.load(Ordering::Acquire);
+            let came = queue.wait_readable(Some(wait), &mut hurried);
+            match self.turn(came, stopping, shared.clock.now()) {
+                Turn::Again => {}
+                Turn::Ended => return,
+                Turn::GaveUp => break,
+            }
+        }
+        // Rows that the full disk did not take are lost.
+        let rest = self.queue.len() as u64 + self.unseen;
+        self.shared.refused.fetch_add(rest, Ordering::Relaxed);
+    }
+
+    /// Longest time to wait for items.
+    pub(crate) fn patience(&self, mono: Duration) -> Duration {
+        self.due.map_or(RETRY, |due| due.saturating_sub(mono))
+    }
+
+    /// One turn, after waiting for items: appends what came, and writes what is due.
+    pub(crate) fn turn(&mut self, came: Result<(), RecvError>, stopping: bool, now: Now) -> Turn {
+        if came.is_ok() {
+            let items = self.queue.take_many(AT_ONCE, AT_ONCE_BYTES, usize::MAX);
+            let written = self.append(&items, wall_micros(now));
+            self.queue.give_back(items);
+            if !written {
+                return Turn::GaveUp;
+            }
+            self.due.get_or_insert(now.mono + self.shared.linger);
+        }
+        self.count_drops(wall_micros(now));
+        let ended = matches!(came, Err(RecvError::Closed)) || stopping && came.is_err();
+        let hurry = came.is_err() && self.shared.hurry.load(Ordering::Acquire);
+        if ended || hurry || self.due.is_some_and(|due| now.mono >= due) {
+            if !self.write() {
+                return Turn::GaveUp;
+            }
+            self.due = None;
+            if hurry && self.queue.is_empty() {
+                self.shared.hurry.store(false, Ordering::Release);
+            }
+        }
+        if self.unseen == 0 && (ended || now.mono.saturating_sub(self.noted) >= HOUSE) {
+            self.note_publishers();
+            self.noted = now.mono;
+        }
+        if ended {
+            if !stopping && !self.shared.closing.load(Ordering::Acquire) {
+                let name = &self.source.name;
+                let problem = format!("{name} has ended, nothing more is kept of it");
+                self.shared.note::<()>(Err(Error::Usage(problem)));
+            }
+            return Turn::Ended;
+        }
+        if self.first && now.mono.saturating_sub(self.house) >= HOUSE {
+            self.shared.keep_house(wall_micros(now));
+            self.house = now.mono;
+        }
+        Turn::Again
+    }
+
+    /// Appends items; `false` if the recorder was closed while the disk was full.
+    fn append(&mut self, items: &VecDeque<R::Item>, time: i64) -> bool {
+        self.fresh = true;
+        let shared = self.shared.clone();
+        let count = shared.shards.len();
+        let mut held = None;
+        let mut written = (0, 0);
+        for item in items {
+            self.unseen += 1;
+            if !self.rows.is_ours(item) {
+                continue;
+            }
+            let key = self.rows.key(item);
+            let shard =
+                if shared.by_hash && count > 1 { Rule::hash(key, count) as usize } else { self.shard };
+            // One lock at a time: another thread locks shards in another order.
+            if held.as_ref().is_some_and(|(number, _)| *number != shard) {
+                held = None;
+            }
+            let mut writer = match held.take() {
+                Some((_, writer)) => writer,
+                None => shared.shards[shard].lock(),
+            };
+            if let Some(gap) = self.rows.look(item) {
+                self.notice(gap, shard, &writer, time);
+            }
+            if writer.is_full() {
+                drop(writer);
+                if !self.insist(shard, |writer, now| writer.flush(now)) {
+                    return false;
+                }
+                writer = shared.shards[shard].lock();
+            }
+            match self.rows.push(&mut writer, item, time) {
+                Ok(Some(bytes)) => written = (written.0 + 1, written.1 + bytes),
+                Ok(None) => {}
+                Err(error) => {
+                    shared.refused.fetch_add(1, Ordering::Relaxed);
+                    let detail = format!("{key}: {error}");
+                    let gap = self.gap(shard, &writer, "drop", time, detail);
+                    self.add_gap(Gap { count: Some(1), ..gap });
+                }
+            }
+            held = Some((shard, writer));
+        }
+        shared.rows.fetch_add(written.0, Ordering::Relaxed);
+        shared.bytes.fetch_add(written.1, Ordering::Relaxed);
+        true
+    }
+
+    fn gap(&self, shard: usize, writer: &ShardWriter, kind: &'static str, time: i64, detail: String) -> Gap {
+        let (shard, offset) = (shard as u32, writer.next_offset());
+        Gap { shard, offset, kind, time, detail, ..Gap::default() }
+    }
+
+    /// Counts and stores a gap that an item revealed.
+    fn notice(&mut self, gap: Gap, shard: usize, writer: &ShardWriter, time: i64) {
+        let counter = match gap.kind {
+            "gap" => Some(&self.shared.lost),
+            "duplicate" => Some(&self.shared.duplicates),
+            _ => None,
+        };
+        if let Some(counter) = counter {
+            counter.fetch_add(gap.count.unwrap_or(0), Ordering::Relaxed);
+        }
+        self.add_gap(Gap { shard: shard as u32, offset: writer.next_offset(), time, ..gap });
+    }
+
+    fn add_gap(&mut self, gap: Gap) {
+        if self.gaps.len() < MAX_GAPS {
+            return self.gaps.push(gap);
+        }
+        let beyond = &mut self.gaps[MAX_GAPS..];
+        if let Some(more) = beyond.iter_mut().find(|more| more.kind == gap.kind && more.shard == gap.shard) {
+            more.count = more.count.zip(gap.count).map(|(more, count)| more + count);
+            return;
+        }
+        let detail = "too many at once to be told one by one".to_owned();
+        self.gaps.push(Gap { source: None, numbers: None, detail, ..gap });
+    }
+
+    /// Runs `act` on a shard and retries while the disk is full; `false` if the recorder is closed meanwhile.
+    /// The shard is unlocked between two attempts, so that housekeeping can free room.
+    fn insist(&self, shard: usize, act: impl Fn(&mut ShardWriter, i64) -> Result<(), Error>) -> bool {
+        loop {
+            let now = self.shared.clock.micros();
+            let done = act(&mut self.shared.shards[shard].lock(), now);
+            if self.shared.note(done).is_some() {
+                return true;
+            }
+            if self.shared.stop.load(Ordering::Acquire) {
+                return false;
+            }
+            if self.first {
+                self.shared.keep_house(now);
+            }
+            std::thread::sleep(RETRY);
+        }
+    }
+
+    /// Writes and publishes all rows; `false` as in [`Self::insist`].
+    fn write(&mut self) -> bool {
+        self.shared.tell(&core::mem::take(&mut self.gaps), self.shared.clock.micros());
+        let disk = self.shared.durability == Durability::Disk;
+        for number in 0..self.shared.shards.len() {
+            if !self.shared.by_hash && number != self.shard {
+                continue;
+            }
+            let written = self.insist(number, |writer, now| {
+                writer.flush(now)?;
+                if disk && writer.unpublished() { writer.sync() } else { Ok(()) }
+            });
+            if !written {
+                return false;
+            }
+        }
+        self.source.done.fetch_add(self.unseen, Ordering::Release);
+        self.unseen = 0;
+        true
+    }
+
+    /// Stores the last numbers of publishers, once all rows are written.
+    fn note_publishers(&mut self) {
+        let mut offsets = Offsets::new();
+        for (number, shard) in (0..).zip(&self.shared.shards) {
+            if self.shared.by_hash || number as usize == self.shard {
+                offsets.insert(number, shard.lock().mark().end);
+            }
+        }
+        let publishers = core::mem::take(&mut self.fresh).then(|| self.rows.publishers());
+        let mut known = self.shared.publishers.lock();
+        let part = known.entry(self.number).or_default();
+        part.offsets = offsets;
+        if let Some(publishers) = publishers {
+            part.publishers = publishers;
+        }
+    }
+
+    /// Logs as a gap how many items the queue has dropped since the last call.
+    fn count_drops(&mut self, now: i64) {
+        let dropped = self.queue.dropped();
+        let count = dropped - self.dropped;
+        if count == 0 {
+            return;
+        }
+        self.dropped = dropped;
+        let mut writer = self.shared.shards[self.shard].lock();
+        writer.count_drops(count);
+        let detail = format!("{}: the queue was full", self.source.name);
+        let gap = self.gap(self.shard, &writer, "drop", now, detail);
+        drop(writer);
+        self.add_gap(Gap { count: Some(count), ..gap });
+    }
+}

@@ -1,0 +1,336 @@
+//! Retention, housekeeping and gap accounting with a clock that the tests advance.
+
+use crate::{
+    append::open,
+    numbers::Numbers,
+    samples::Samples,
+    shared::{Keeping, Shared},
+    taker::{Source, Taker, Turn},
+    time::Clock,
+};
+use arrow_array::{Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use core::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+use parking_lot::Mutex;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use zwire_engine::{
+    Origins, Queue, RecvError,
+    queue::{Bounds, Overflow},
+};
+use zwire_proto::{
+    Now,
+    zenoh::{
+        Qos, Reliability, ZenohId,
+        session::Sample,
+        wire::{PushBody, Put, SourceInfo},
+    },
+};
+use zwire_spool::{BatchLimits, Layout, Options, Retention, Rule, Shard, Spool, Wanted, layout::SAMPLES};
+
+/// Start of the virtual time: ages do not reach below 1970.
+const START: Duration = Duration::from_secs(1_000_000);
+const LINGER: Duration = Duration::from_millis(50);
+const SECOND: Duration = Duration::from_secs(1);
+const BOUNDS: Bounds = Bounds { messages: 8, bytes: 1 << 20, overflow: Overflow::DropNewest };
+
+/// A recorder without its thread: the test takes the turns and advances the clock.
+struct Bench {
+    dir: PathBuf,
+    time: Arc<Mutex<Duration>>,
+    /// Writes that the disk refuses from now on.
+    refusals: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+    source: Arc<Source>,
+    queue: Arc<Queue<Sample>>,
+    taker: Taker<Samples>,
+}
+
+impl Bench {
+    fn new(keeping: Keeping) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("zwire-recorder-{}-{number}", std::process::id()));
+        Self::open(dir, keeping)
+    }
+
+    fn open(dir: PathBuf, keeping: Keeping) -> Self {
+        let time = Arc::new(Mutex::new(START));
+        let refusals = Arc::new(AtomicU64::new(0));
+        let (read, left) = (time.clone(), refusals.clone());
+        let clock = Clock::new(move || Now::at(*read.lock()));
+        let room = move |_: &Path, wanted: usize| {
+            let less = |left: u64| left.checked_sub(1);
+            match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+                Ok(_) => 0,
+                Err(_) => wanted,
+            }
+        };
+        let wanted = Wanted { layout: Layout::whole(&SAMPLES), shards: 1, rule: Rule::Hash };
+        let options =
+            Options { segment_micros: 10_000_000, room: Some(Arc::new(room)), ..Options::default() };
+        let (writer, shards) = open(&dir, &wanted, &options, &clock).unwrap();
+        let known = Numbers::of(&dir).unwrap().0;
+        let shared = Arc::new(Shared::new(writer, shards, options.durability, LINGER, keeping, clock));
+        let queue = Queue::new(BOUNDS);
+        let (name, done) = ("the subscriber to robot/**".to_owned(), AtomicU64::new(0));
+        let source = Arc::new(Source { name, queue: queue.clone(), done });
+        let rows = Samples::new(&wanted.layout, Vec::new(), known, Arc::new(Origins::default()));
+        let taker = Taker::new(shared.clone(), source.clone(), queue.clone(), rows, 0);
+        Self { dir, time, refusals, shared, source, queue, taker }
+    }
+
+    fn now(&self) -> Now {
+        self.shared.clock.now()
+    }
+
+    fn advance(&self, by: Duration) {
+        *self.time.lock() += by;
+    }
+
+    /// Publishes samples with these numbers.
+    fn publish(&self, numbers: impl IntoIterator<Item = u32>) {
+        for sn in numbers {
+            let zid = ZenohId::from_wire(&[7]).unwrap();
+            let source_info = Some(Box::new(SourceInfo { zid, eid: 1, sn }));
+            let put = Put { source_info, payload: vec![0; 100].into(), ..Put::default() };
+            let key = "robot/1/battery".parse().unwrap();
+            let sample = Sample::new(key, PushBody::Put(put), Qos::default(), Reliability::Reliable);
+            self.queue.push(sample);
+        }
+    }
+
+    /// A turn of the thread, with the items that are in the queue.
+    fn turn(&mut self) -> Turn {
+        let came = if self.queue.is_empty() { Err(RecvError::Timeout) } else { Ok(()) };
+        self.taker.turn(came, self.shared.stop.load(Ordering::Relaxed), self.now())
+    }
+
+    /// Publishes samples, and lets the thread write them.
+    fn record(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        self.publish(numbers);
+        assert_eq!(self.turn(), Turn::Again);
+        self.advance(LINGER);
+        assert_eq!(self.turn(), Turn::Again);
+    }
+
+    fn spool(&self) -> Spool {
+        Spool::open(&self.dir).unwrap()
+    }
+
+    /// First offset of the rows, and the one behind the last.
+    fn bounds(&self) -> (u64, u64) {
+        let mark = self.spool().mark(Shard::Data(0)).unwrap();
+        (mark.earliest, mark.end)
+    }
+
+    /// Kind, count and time of the gaps in the log, without those that the start of a writer logs.
+    fn gaps(&self) -> Vec<(String, Option<i64>, Duration)> {
+        let spool = self.spool();
+        let mark = spool.mark(Shard::Gaps).unwrap();
+        let rows = spool.read(Shard::Gaps, mark.earliest, mark.end, None, BatchLimits::default()).unwrap();
+        let mut gaps = Vec::new();
+        for batch in rows.map(Result::unwrap) {
+            let (kinds, counts) =
+                (column::<StringArray>(&batch, "kind"), column::<Int64Array>(&batch, "count"));
+            let times = column::<TimestampMicrosecondArray>(&batch, "recv_ts");
+            for row in 0..batch.num_rows() {
+                let count = (!counts.is_null(row)).then(|| counts.value(row));
+                let time = Duration::from_micros(times.value(row).cast_unsigned());
+                gaps.push((kinds.value(row).to_owned(), count, time));
+            }
+        }
+        gaps.retain(|(kind, ..)| kind != "epoch");
+        gaps
+    }
+
+    /// Ends the recording, as [`crate::Recorder::close`] does.
+    fn close(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        assert_eq!(self.taker.turn(Err(RecvError::Timeout), true, self.now()), Turn::Ended);
+        self.shared.remember(0);
+        let writer = self.shared.writer.lock().take().unwrap();
+        for shard in self.shared.shards.iter().chain([&self.shared.gaps]) {
+            shard.lock().close(self.shared.clock.micros()).unwrap();
+        }
+        writer.close().unwrap();
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> &'a T {
+    batch.column_by_name(name).unwrap().as_any().downcast_ref().unwrap()
+}
+
+fn micros(time: Duration) -> i64 {
+    time.as_micros() as i64
+}
+
+fn keep(age: Option<Duration>, bytes: Option<u64>) -> Keeping {
+    Keeping {
+        rule: Retention { micros: age.map(micros), bytes },
+        consumer_micros: Some(micros(300 * SECOND)),
+    }
+}
+
+#[test]
+fn rows_wait_for_others_until_the_linger_is_over() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.publish([1]);
+    assert_eq!(bench.turn(), Turn::Again);
+    assert_eq!(bench.taker.patience(bench.now().mono), LINGER);
+    bench.advance(LINGER / 2);
+    bench.publish([2]);
+    assert_eq!(bench.turn(), Turn::Again);
+    assert_eq!(bench.bounds(), (0, 0));
+    // The first of the rows decides.
+    bench.advance(LINGER / 2);
+    assert_eq!(bench.turn(), Turn::Again);
+    assert_eq!(bench.bounds(), (0, 2));
+    assert_eq!(bench.source.done.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_flush_ends_the_linger() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.publish([1]);
+    assert_eq!(bench.turn(), Turn::Again);
+    bench.shared.hurry.store(true, Ordering::Relaxed);
+    assert_eq!(bench.turn(), Turn::Again);
+    assert_eq!(bench.bounds(), (0, 1));
+    assert!(!bench.shared.hurry.load(Ordering::Relaxed));
+}
+
+#[test]
+fn rows_are_deleted_at_their_age() {
+    let mut bench = Bench::new(keep(Some(60 * SECOND), None));
+    bench.record(0..4);
+    // Sealed by housekeeping once the segment is old enough.
+    bench.advance(10 * SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (0, 4));
+    bench.advance(49 * SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (0, 4));
+    bench.advance(SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (4, 4));
+    assert_eq!(bench.gaps(), []);
+}
+
+#[test]
+fn a_consumer_holds_rows_back_until_it_is_forgotten() {
+    let mut bench = Bench::new(keep(Some(60 * SECOND), None));
+    bench.record(0..4);
+    bench.spool().commit("slow", [(0, 2)].into(), bench.shared.clock.micros()).unwrap();
+    bench.advance(10 * SECOND);
+    bench.turn();
+    bench.advance(289 * SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (0, 4));
+    bench.advance(SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (4, 4));
+    assert!(bench.spool().consumers().unwrap().is_empty());
+}
+
+#[test]
+fn rows_beyond_the_size_are_deleted_unread_and_logged() {
+    let mut bench = Bench::new(keep(None, Some(1)));
+    bench.record(0..4);
+    bench.spool().commit("slow", [(0, 3)].into(), bench.shared.clock.micros()).unwrap();
+    bench.advance(10 * SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (4, 4));
+    assert_eq!(bench.gaps(), [("gap".to_owned(), Some(1), bench.now().wall)]);
+}
+
+#[test]
+fn missing_and_repeated_numbers_are_counted_and_logged() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.record([1, 2]);
+    bench.advance(SECOND);
+    let time = bench.now().wall;
+    bench.record([5, 5, 4, 6]);
+    let told = [("gap".to_owned(), Some(2), time), ("duplicate".to_owned(), Some(1), time)];
+    assert_eq!(bench.gaps(), told);
+    assert_eq!(bench.shared.lost.load(Ordering::Relaxed), 2);
+    assert_eq!(bench.shared.duplicates.load(Ordering::Relaxed), 1);
+    assert_eq!(bench.bounds(), (0, 6));
+}
+
+#[test]
+fn a_full_queue_is_a_gap_too() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.record(0..11);
+    let gaps = bench.gaps();
+    assert_eq!(gaps, [("drop".to_owned(), Some(3), START)]);
+    assert_eq!(bench.spool().mark(Shard::Data(0)).unwrap().drops, 3);
+}
+
+#[test]
+fn too_many_gaps_at_once_are_logged_together() {
+    let mut bench = Bench::new(Keeping::default());
+    for turn in 0..100 {
+        bench.publish((0..8).map(|n| (turn * 8 + n) * 2));
+        assert_eq!(bench.turn(), Turn::Again);
+    }
+    bench.advance(LINGER);
+    bench.turn();
+    let gaps = bench.gaps();
+    assert_eq!(gaps.len(), 257);
+    assert_eq!(gaps[256].1, Some(799 - 256));
+}
+
+#[test]
+fn the_next_writer_knows_the_numbers_of_the_last() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.record([1, 2]);
+    bench.close();
+    let mut next = Bench::open(bench.dir.clone(), Keeping::default());
+    next.record([2, 5]);
+    let kinds: Vec<_> = next.gaps().into_iter().map(|(kind, count, _)| (kind, count)).collect();
+    assert_eq!(kinds, [("duplicate".to_owned(), Some(1)), ("gap".to_owned(), Some(2))]);
+}
+
+#[test]
+fn a_full_disk_is_asked_again_and_loses_nothing() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.publish([1, 2]);
+    bench.turn();
+    bench.advance(LINGER);
+    bench.refusals.store(2, Ordering::Relaxed);
+    assert_eq!(bench.turn(), Turn::Again);
+    assert_eq!(bench.bounds(), (0, 2));
+    assert!(bench.shared.problem.lock().is_some());
+}
+
+#[test]
+fn a_recorder_that_closes_gives_a_full_disk_up() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.publish([1, 2]);
+    bench.turn();
+    bench.refusals.store(u64::MAX, Ordering::Relaxed);
+    bench.shared.stop.store(true, Ordering::Relaxed);
+    assert_eq!(bench.turn(), Turn::GaveUp);
+    bench.refusals.store(0, Ordering::Relaxed);
+}
+
+#[test]
+fn a_source_that_ends_by_itself_is_a_problem() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.queue.close();
+    assert_eq!(bench.taker.turn(Err(RecvError::Closed), false, bench.now()), Turn::Ended);
+    let problem = bench.shared.problem.lock().clone();
+    assert_eq!(problem.as_deref(), Some("the subscriber to robot/** has ended, nothing more is kept of it"));
+}

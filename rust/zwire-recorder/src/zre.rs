@@ -1,0 +1,245 @@
+//! What happens on a ZRE network, and what its nodes log, as rows.
+
+use crate::{rows::Rows, time::micros};
+use bytes::Bytes;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+use zwire_engine::zre::{LogRecord, NodeEvent};
+use zwire_proto::zre::{
+    Generation, Uuid,
+    node::{Event, EventKind},
+};
+use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
+
+/// Peers that are gone and may come back. When there are more, the oldest are forgotten.
+const MAX_GONE: usize = 4096;
+
+/// Name of an event, as in zyre.
+#[must_use]
+pub const fn word(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::Enter { .. } => "ENTER",
+        EventKind::Exit => "EXIT",
+        EventKind::Evasive => "EVASIVE",
+        EventKind::Silent => "SILENT",
+        EventKind::Join { .. } => "JOIN",
+        EventKind::Leave { .. } => "LEAVE",
+        EventKind::Whisper { .. } => "WHISPER",
+        EventKind::Shout { .. } => "SHOUT",
+        EventKind::MessagesLost { .. } => "MESSAGES_LOST",
+        EventKind::Leader { .. } => "LEADER",
+        EventKind::Stop => "STOP",
+    }
+}
+
+/// Group of an event, if the event has one.
+#[must_use]
+pub fn group(kind: &EventKind) -> Option<&str> {
+    match kind {
+        EventKind::Join { group }
+        | EventKind::Leave { group }
+        | EventKind::Shout { group, .. }
+        | EventKind::Leader { group } => Some(group),
+        _ => None,
+    }
+}
+
+/// Frames of a message.
+#[must_use]
+pub fn content(kind: &EventKind) -> Option<&[Bytes]> {
+    match kind {
+        EventKind::Whisper { content } | EventKind::Shout { content, .. } => Some(content),
+        _ => None,
+    }
+}
+
+/// The number in front of messages of a generation; those that have none count as the first.
+fn version(generation: Generation) -> i64 {
+    generation.version().map_or(1, i64::from)
+}
+
+/// When a peer has left.
+#[derive(Default)]
+struct Gone {
+    since: BTreeMap<Uuid, Duration>,
+    /// In the order of leaving; who is back may still be in it.
+    order: VecDeque<(Uuid, Duration)>,
+}
+
+impl Gone {
+    fn leaves(&mut self, peer: Uuid, time: Duration) {
+        if self.order.len() >= MAX_GONE
+            && let Some((oldest, at)) = self.order.pop_front()
+            && self.since.get(&oldest) == Some(&at)
+        {
+            self.since.remove(&oldest);
+        }
+        self.since.insert(peer, time);
+        self.order.push_back((peer, time));
+    }
+
+    /// For how long it was gone; `None` of one that is new.
+    fn returns(&mut self, peer: &Uuid, time: Duration) -> Option<Duration> {
+        self.since.remove(peer).map(|since| time.saturating_sub(since))
+    }
+}
+
+/// What a node has.
+pub(crate) struct Events {
+    /// Column names of files: rows are written in stored form.
+    columns: Vec<&'static str>,
+    gone: Gone,
+}
+
+impl Events {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { columns: layout.names(), gone: Gone::default() }
+    }
+}
+
+/// Messages of a peer that its numbers say are missing.
+fn lost(event: &Event, lost: u16) -> Gap {
+    let (name, peer) = (event.name.as_str(), event.peer);
+    // Where the numbers went back, nobody knows how many.
+    let first = event.sequence.filter(|_| lost > 0);
+    let last = first.map(|first| first.wrapping_add(lost - 1));
+    let detail = match lost {
+        0 => format!("messages of the peer {name} ({peer}) are missing: its numbers went back"),
+        _ => format!("messages of the peer {name} ({peer})"),
+    };
+    Gap {
+        kind: "gap",
+        source: Some((peer.as_bytes().to_vec(), 0)),
+        numbers: first.zip(last).map(|(first, last)| (first.into(), last.into())),
+        count: (lost > 0).then_some(lost.into()),
+        detail,
+        ..Gap::default()
+    }
+}
+
+impl Rows for Events {
+    type Item = NodeEvent;
+
+    fn is_ours(&self, _: &NodeEvent) -> bool {
+        true
+    }
+
+    fn key<'a>(&self, item: &'a NodeEvent) -> &'a str {
+        item.event.name.as_str()
+    }
+
+    fn look(&mut self, NodeEvent { event, time }: &NodeEvent) -> Option<Gap> {
+        match &event.kind {
+            EventKind::MessagesLost { lost: count } => Some(lost(event, *count)),
+            EventKind::Exit => {
+                self.gone.leaves(event.peer, *time);
+                None
+            }
+            EventKind::Enter { .. } => {
+                let away = self.gone.returns(&event.peer, *time)?.as_secs_f64();
+                let (name, peer) = (event.name.as_str(), event.peer);
+                Some(Gap {
+                    kind: "reconnect",
+                    source: Some((peer.as_bytes().to_vec(), 0)),
+                    detail: format!("the peer {name} ({peer}) was gone for {away:.3} s"),
+                    ..Gap::default()
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn push(
+        &mut self,
+        writer: &mut ShardWriter,
+        NodeEvent { event, time }: &NodeEvent,
+        _: i64,
+    ) -> Result<Option<u64>, Error> {
+        // The former is in the log of gaps, the latter is no event of the network.
+        if matches!(event.kind, EventKind::MessagesLost { .. } | EventKind::Stop) {
+            return Ok(None);
+        }
+        let frames = content(&event.kind);
+        let headers: Option<Vec<(&str, &str)>> = match &event.kind {
+            EventKind::Enter { headers } => {
+                Some(headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
+            }
+            _ => None,
+        };
+        let status = match &event.kind {
+            EventKind::Enter { .. } | EventKind::Join { .. } | EventKind::Leave { .. } => event.status,
+            _ => None,
+        };
+        let value = |column: &&'static str| match *column {
+            "event" => Value::Text(word(&event.kind)),
+            "peer" => Value::Bytes(event.peer.as_bytes()),
+            "peer_name" => Value::Text(event.name.as_str()),
+            "group" => group(&event.kind).into(),
+            "headers" => headers.as_deref().map_or(Value::Null, Value::Map),
+            "content" => frames.map_or(Value::Null, Value::List),
+            "status" => status.map(i64::from).into(),
+            "sequence" => event.sequence.map(i64::from).into(),
+            "endpoint" => Value::Text(event.address.as_str()),
+            "version" => event.generation.map(version).into(),
+            "recv_ts" => micros(*time).into(),
+            _ => Value::Null,
+        };
+        let row: Vec<_> = self.columns.iter().map(value).collect();
+        writer.push(&row)?;
+        Ok(Some(frames.unwrap_or_default().iter().map(|frame| frame.len() as u64).sum()))
+    }
+}
+
+/// What a collector of ZRE/LOG has.
+pub(crate) struct Records {
+    columns: Vec<&'static str>,
+}
+
+impl Records {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { columns: layout.names() }
+    }
+}
+
+impl Rows for Records {
+    type Item = LogRecord;
+
+    fn is_ours(&self, _: &LogRecord) -> bool {
+        true
+    }
+
+    fn key<'a>(&self, _: &'a LogRecord) -> &'a str {
+        "a record of ZRE/LOG"
+    }
+
+    fn look(&mut self, _: &LogRecord) -> Option<Gap> {
+        // Neither records nor their senders have numbers.
+        None
+    }
+
+    fn push(
+        &mut self,
+        writer: &mut ShardWriter,
+        LogRecord { log, .. }: &LogRecord,
+        time: i64,
+    ) -> Result<Option<u64>, Error> {
+        let text: Cow<'_, str> = String::from_utf8_lossy(&log.data);
+        let value = |column: &&'static str| match *column {
+            // Octets whose values the document leaves open are kept as they are.
+            "level" => Value::Int(log.level.0.cast_signed().into()),
+            "event" => Value::Int(log.event.0.cast_signed().into()),
+            "node" => Value::Int(log.node.into()),
+            "peer" => Value::Int(log.peer.into()),
+            "time" => micros(log.timestamp()).into(),
+            "data" => Value::Text(&text),
+            "recv_ts" => Value::Int(time),
+            _ => Value::Null,
+        };
+        let row: Vec<_> = self.columns.iter().map(value).collect();
+        writer.push(&row)?;
+        Ok(Some(log.data.len() as u64))
+    }
+}

@@ -1,0 +1,195 @@
+"""Guards of the binding: conversion only, no clock of its own, no large circle of modules.
+
+Each guard also proves that it looked at something: a guard over an empty tree would pass for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+RUST = ROOT / "rust"
+BINDING = RUST / "zwire-py" / "src"
+
+TESTS = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{.*\Z", re.DOTALL)
+COMMENT = re.compile(r"//.*")
+CLOCK = re.compile(r"\b(?:SystemTime|Instant)::now\b|\bfn \w+ = Instant::now|\(Instant::now\)")
+THREAD = re.compile(r"\bthread::(?:spawn|Builder)\b")
+
+# Files that may read a clock, relative to `rust/`.
+CLOCKS = {
+    "zwire-engine/src/rt/clock.rs": "the readings behind `Now`; everything else asks this module",
+}
+# Files of the binding that may start a thread, relative to its `src/`: all of these threads call Python.
+THREADS = {
+    "loops/pool.rs": "threads that run callbacks of the program",
+    "loops/waking.rs": "thread that wakes event loops through `call_soon_threadsafe`",
+    "log.rs": "thread that hands log records to `logging`",
+}
+# Files of the binding without a word of PyO3, relative to its `src/`.
+WITHOUT_PYTHON = {
+    "capture/columns.rs": "Arrow columns of dissected messages, which the binding alone hands out",
+    "capture/source.rs": "input of the decoder: a file or bytes of Python, read without the interpreter",
+    "capture/zmtp.rs": "Arrow columns of ZMTP, as above",
+    "capture/mod.rs": "list of modules",
+    "loops/mod.rs": "list of modules",
+    "zenoh/mod.rs": "list of modules",
+    "zmtp/mod.rs": "list of modules",
+    "zre/mod.rs": "list of modules",
+}
+# Most modules of the binding that may use each other in a circle.
+MOST_IN_A_CIRCLE = 4
+
+
+def production(path: Path) -> str:
+    """The text of a Rust file without comments and without its tests."""
+    return COMMENT.sub("", TESTS.sub("", path.read_text()))
+
+
+def sources() -> list[Path]:
+    """The Rust files of all crates of the product, without those that hold tests only."""
+    files = [path for crate in RUST.glob("zwire-*") for path in (crate / "src").rglob("*.rs")]
+    tests = {"tests.rs", "testing.rs"}
+    return sorted(path for path in files if path.name not in tests and "tests" not in path.parts)
+
+
+def hits(pattern: re.Pattern[str], root: Path, files: list[Path]) -> dict[str, int]:
+    found = {path.relative_to(root).as_posix(): len(pattern.findall(production(path))) for path in files}
+    return {name: count for name, count in found.items() if count}
+
+
+def binding() -> list[Path]:
+    return [path for path in sources() if path.is_relative_to(BINDING)]
+
+
+def test_clocks_are_read_in_one_file():
+    files = sources()
+    assert len({path.relative_to(RUST).parts[0] for path in files}) >= 5, "the guard has not found the crates"
+    assert sorted(hits(CLOCK, RUST, files)) == sorted(CLOCKS)
+
+
+def test_the_binding_starts_threads_only_to_call_python():
+    assert sorted(hits(THREAD, BINDING, binding())) == sorted(THREADS)
+
+
+def test_the_binding_names_no_clock():
+    files = binding()
+    assert len(files) > 50, "the guard has not found the binding"
+    assert hits(re.compile(r"\bSystemTime\b|\bInstant::now\b"), BINDING, files) == {}
+
+
+def test_every_file_of_the_binding_is_about_python():
+    files = binding()
+    assert len(files) > 50, "the guard has not found the binding"
+    without = {path.relative_to(BINDING).as_posix() for path in files if "pyo3" not in production(path)}
+    assert without == set(WITHOUT_PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (CLOCK, "let now = std::time::Instant::now();"),
+        (CLOCK, "tokio::time::Instant::now() + LIMIT"),
+        (CLOCK, "SystemTime::now().duration_since(UNIX_EPOCH)"),
+        (THREAD, "std::thread::spawn(move || run())"),
+        (THREAD, "thread::Builder::new()"),
+    ],
+)
+def test_the_patterns_see_what_they_forbid(pattern, text):
+    assert pattern.search(text)
+    assert not pattern.search(COMMENT.sub("", f"// {text}"))
+
+
+def split(text: str) -> list[str]:
+    """The parts of a list in braces, at its commas outside of inner braces."""
+    parts, depth, part = [], 0, ""
+    for char in text:
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if char == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += char
+    return [part.strip() for part in [*parts, part] if part.strip()]
+
+
+def expand(path: str) -> Iterator[str]:
+    """The single paths of a path with braces."""
+    start, _, rest = path.strip().partition("{")
+    if not rest:
+        yield start
+        return
+    for part in split(rest[: rest.rindex("}")]):
+        for end in expand(part):
+            yield start + end
+
+
+def used_paths(text: str) -> Iterator[str]:
+    for match in re.finditer(r"\bcrate::((?:\w+::)*)(\{|\w+)", text):
+        if match[2] != "{":
+            yield match[1] + match[2]
+            continue
+        depth, end = 0, match.end() - 1
+        for end in range(match.end() - 1, len(text)):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            if depth == 0:
+                break
+        for path in expand(text[match.end() - 1 : end + 1]):
+            yield match[1] + path
+
+
+def module_graph() -> dict[str, set[str]]:
+    """Which modules of the binding each module uses; the list of exports in `lib.rs` is left out."""
+    texts = {}
+    for path in binding():
+        parts = path.relative_to(BINDING).with_suffix("").parts
+        texts["::".join(parts[:-1] if parts[-1] == "mod" else parts)] = production(path)
+    del texts["lib"]
+    graph: dict[str, set[str]] = {}
+    for name, text in texts.items():
+        parent = name.rpartition("::")[0]
+        above = f"crate::{parent}::" if parent else "crate::"
+        found = set()
+        for path in used_paths(re.sub(r"(?<!:)\bsuper::", above, text)):
+            parts = path.split("::")
+            ends = ("::".join(parts[:n]) for n in range(len(parts), 0, -1))
+            found.add(next((end for end in ends if end in texts), name))
+        graph[name] = found - {name}
+    return graph
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    todo = [start]
+    while todo:
+        for name in graph[todo.pop()] - found:
+            found.add(name)
+            todo.append(name)
+    return found
+
+
+def test_the_modules_of_the_binding_form_no_large_circle():
+    graph = module_graph()
+    assert len(graph) > 50, "the guard has not found the binding"
+    assert "errors" in graph["zenoh::session"], "the guard does not understand `use`"
+    reach = {name: reachable(graph, name) for name in graph}
+    circles = {
+        frozenset({other for other in reach[name] if name in reach[other]} | {name})
+        for name in graph
+        if name in reach[name]
+    }
+    assert [sorted(circle) for circle in circles if len(circle) > MOST_IN_A_CIRCLE] == []
+
+
+def test_the_guard_sees_a_circle():
+    text = "use crate::{a::{self, B}, c}; fn f() { crate::d::e::g() }"
+    assert sorted(used_paths(text)) == ["a::B", "a::self", "c", "d::e::g"]
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert reachable(graph, "a") == {"a", "b", "c"}
