@@ -93,7 +93,7 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// The defaults of the reference (`zenoh-behaviour` 2.14): a router stamps, a peer does not.
+    /// The defaults of the reference (`zenoh-behaviour` 1.3, 2.14): a router stamps, a peer does not.
     #[must_use]
     pub fn new(zid: ZenohId, mode: NodeMode) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! "Nothing that kills a real peer can leave us" (`zre` 21): peers that check all that a node sends them
+//! Nothing that kills a real peer (`zre` 21) leaves a node: peers here check all that a node sends them
 //! as strictly as the strictest of their kind, and die where that one dies. Whatever the application
 //! commands, whatever peers do and whichever connections break, none dies.
 
